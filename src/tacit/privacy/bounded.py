@@ -1,0 +1,56 @@
+"""A value that knows how much one record can move it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from tacit.privacy.ledger import Ledger
+    from tacit.privacy.noise import Noise
+
+Relation = Literal["add-remove", "replace-one"]
+"""Neighbouring data sets: one record of one node added or removed, or one record replaced by another."""
+
+SamplingKind = Literal["none", "poisson", "without-replacement", "permutation"]
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the records behind a value were drawn; `rate[i]` is the share of node i's records in one draw.
+
+    `permutation` walks through a fresh shuffle every epoch: a record takes part once in `1 / rate` draws.
+    """
+
+    kind: SamplingKind
+    rate: npt.NDArray[np.float64]
+    relation: Relation
+
+
+@dataclass(frozen=True)
+class Source:
+    """Who hosts the records: the global ids of the nodes, their ledger, and their noise."""
+
+    nodes: npt.NDArray[np.int64]
+    ledger: Ledger
+    noise: Noise
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """`value` (n, d), one row a node, not yet private: it leaves only through `Mechanism.release`.
+
+    `sensitivity` (n,) bounds, in `norm`, how far one record under `sampling.relation` moves a node's row when it
+    is drawn; None says that no bound is known, and such a value cannot be released privately.
+    """
+
+    value: Tensor
+    sensitivity: npt.NDArray[np.float64] | None
+    norm: Literal["l1", "l2"]
+    sampling: Sampling
+    step: int
+    source: Source
