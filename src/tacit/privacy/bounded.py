@@ -45,7 +45,8 @@ class Bounded:
     """`value` (n, d), one row a node, not yet private: it leaves only through `Mechanism.release`.
 
     `sensitivity` (n,) bounds, in `norm`, how far one record under `sampling.relation` moves a node's row when it
-    is drawn; None says that no bound is known, and such a value cannot be released privately.
+    is drawn; None says that no bound is known, and such a value cannot be released privately. Values of one `step`
+    come from one draw of records; `purpose` tells them apart.
     """
 
     value: Tensor
@@ -53,4 +54,10 @@ class Bounded:
     norm: Literal["l1", "l2"]
     sampling: Sampling
     step: int
+    purpose: str
     source: Source
+
+    def keep(self) -> Tensor:
+        """The exact value, for use inside the node only: neither it nor what is made of it may be sent."""
+        self.source.ledger.close(self.step, self.purpose)
+        return self.value

@@ -1,0 +1,79 @@
+"""The contract of every method: parameters in, one round at a time, no loop over nodes, no idea of the runtime."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from tacit.errors import TacitError
+from tacit.graphs import Graph
+from tacit.networks import Network
+from tacit.privacy.bounded import Sampling
+from tacit.privacy.ledger import Array
+from tacit.privacy.plan import Planned
+from tacit.registry import Registry
+from tacit.tasks import Task
+
+S = TypeVar("S")
+Nodes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Algorithm(ABC, Generic[S]):
+    """A frozen dataclass of the paper's parameters. Its state `S` is a dataclass of tensors with a leading axis n.
+
+    `releases(t)` says which mechanisms round t uses, and `round` uses those: what is planned, calibrated and accounted
+    before a run is what the ledger holds after it. `rounds` is the paper's K, set by the run.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("column-stochastic", "connected")
+    unit: ClassVar[str] = "record"
+    adversary: ClassVar[str] = "sees every message a node ever sends and knows every record in the network but one"
+
+    rounds: int = field(default=1, kw_only=True)
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """What the paper calls it."""
+
+    @abstractmethod
+    def start(self, task: Task, graph: Graph) -> S:
+        """The state before round 0."""
+
+    @abstractmethod
+    def round(self, t: int, state: S, task: Task, network: Network) -> S:
+        """The state after round t."""
+
+    @abstractmethod
+    def models(self, state: S) -> Tensor:
+        """Each hosted node's model, (n, d)."""
+
+    def over(self, rounds: int) -> Self:
+        """The same method for a run of so many rounds."""
+        return replace(self, rounds=rounds)
+
+    def releases(self, t: int, nodes: Nodes) -> Iterable[Planned]:
+        """What the given nodes release in round t. Nothing planned: the run can have no budget."""
+        return ()
+
+    def with_noise(self, scale: Array) -> Self:
+        """The same method with its noise multipliers scaled, node by node: `scale` has an entry for every node."""
+        raise TacitError(f"{self.title} has no noise to calibrate: leave out privacy.epsilon, or choose a private method")
+
+    def paper_noise(self, sampling: Sampling, epsilon: float, delta: float) -> Array:
+        """The noise scales that the paper's own formula gives for a *claimed* ε."""
+        raise TacitError(f'{self.title} has no calibration of its paper\'s own: use calibration = "guaranteed"')
+
+    def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
+        """The ε that the paper's formula claims after `rounds` rounds; None where the paper claims none."""
+        return None
+
+
+algorithms: Registry[Algorithm[Any]] = Registry("algorithm")

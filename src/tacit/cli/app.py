@@ -1,0 +1,58 @@
+"""The `tacit` command: a sentence for every mistake, exit code 2, no traceback."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from typing import Any
+
+import click
+import typer
+from rich.console import Console
+
+from tacit.errors import TacitError
+
+app = typer.Typer(
+    help="Train models across organisations that do not share their data, and know what it cost in privacy.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+out = Console()
+err = Console(stderr=True)
+
+
+def emit(value: dict[str, Any]) -> None:
+    """One JSON object on standard output, and nothing else there."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def main() -> None:
+    """Entry point of the command."""
+    from tacit.cli import account, listing, train  # noqa: F401  (each adds its command to `app`)
+
+    warnings.showwarning = _warn
+    try:
+        code = app(standalone_mode=False)
+    except TacitError as error:
+        _fail(str(error))
+    except click.ClickException as error:
+        _fail(error.format_message())
+    except (click.Abort, KeyboardInterrupt):
+        _fail("stopped before anything was done")
+    except OSError as error:
+        _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
+    except MemoryError:
+        _fail("this run does not fit into memory: use fewer nodes, a smaller model or a smaller batch")
+    else:
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(sentence: str) -> None:
+    err.print(f"[bold red]error:[/] {click.unstyle(sentence)}", highlight=False, soft_wrap=True, markup=True)
+    sys.exit(2)
+
+
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    err.print(f"warning: {message}", style="yellow", highlight=False, soft_wrap=True, markup=False)

@@ -1,0 +1,172 @@
+"""What can be asked of weight matrices: links, components, spectral gap, Dobrushin coefficient.
+
+Everywhere in this package entry [i, j] of a matrix weighs what i receives from j.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.fft import fft
+from scipy.sparse import csgraph
+from scipy.sparse import linalg as sparse_linalg
+from scipy.spatial.distance import cdist
+
+from tacit.errors import TacitError
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+DENSE = 500  # up to this many nodes all eigenvalues are computed at once
+BLOCK = 256  # rows compared at a time in `dobrushin`: two blocks of 10,000 columns are 40 MB
+
+
+def identity(nodes: int) -> sparse.csr_array:
+    return sparse.csr_array(sparse.diags_array(np.ones(nodes), format="csr"))
+
+
+def pattern(matrix: sparse.csr_array) -> sparse.csr_array:
+    """Which links there are: the matrix with every weight replaced by the integer 1."""
+    ones = np.ones(matrix.nnz, dtype=np.int32)
+    return sparse.csr_array((ones, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def links(matrix: sparse.csr_array) -> tuple[Integers, Integers]:
+    """Sources and targets of all links but self-loops, sorted by (source, target).
+
+    >>> links(sparse.csr_array([[0.5, 0, 1.0], [0.5, 1.0, 0], [0, 0, 0]]))
+    (array([0, 2]), array([1, 0]))
+    """
+    entries = matrix.tocoo()
+    targets, sources = (
+        index[entries.row != entries.col].astype(np.int64) for index in (entries.row, entries.col)
+    )
+    order = np.lexsort((targets, sources))
+    return sources[order], targets[order]
+
+
+def components(matrix: sparse.csr_array) -> int:
+    """The number of strongly connected components."""
+    return int(csgraph.connected_components(matrix, directed=True, connection="strong", return_labels=False))
+
+
+def smallest_window(matrices: Sequence[sparse.csr_array]) -> int | None:
+    """Smallest B such that the union of any B successive graphs of this cycle is strongly connected.
+
+    None when even the union of the whole cycle is not.
+
+    >>> one_way, back = sparse.csr_array([[1, 0], [1, 1]]), sparse.csr_array([[1, 1], [0, 1]])
+    >>> smallest_window([one_way, back]), smallest_window([one_way])
+    (2, None)
+    """
+    patterns = [pattern(matrix) for matrix in matrices]
+    if components(sparse.csr_array(sum(patterns[1:], patterns[0]))) > 1:
+        return None
+    # Two pointers over the cycle; counts, not booleans, so that leaving graphs can be subtracted again.
+    union, stop, longest = patterns[0], 1, 1
+    for start in range(len(patterns)):
+        while stop <= start or components(union) > 1:
+            union, stop = union + patterns[stop % len(patterns)], stop + 1
+        union, longest = union - patterns[start], max(longest, stop - start)
+    return longest
+
+
+def circulant_column(matrix: sparse.csr_array) -> Floats | None:
+    """c with matrix[i, j] = c[(i − j) mod N], or None when the matrix is not circulant.
+
+    Circulant graphs look the same from every node: their eigenvalues are the FFT of c at any size, and one
+    row tells what all rows tell.
+
+    >>> circulant_column(sparse.csr_array([[0.5, 0, 0.5], [0.5, 0.5, 0], [0, 0.5, 0.5]]))
+    array([0.5, 0.5, 0. ])
+    """
+    nodes = matrix.shape[0]
+    column = np.zeros(nodes)
+    own = slice(matrix.indptr[0], matrix.indptr[1])
+    column[(0 - matrix.indices[own]) % nodes] = matrix.data[own]
+    if matrix.nnz != nodes * np.count_nonzero(column):
+        return None
+    rows = np.repeat(np.arange(nodes), np.diff(matrix.indptr))
+    # With N·|c| distinct entries in all, agreeing with c at each of them leaves no entry of c out.
+    return column if bool(np.all(matrix.data == column[(rows - matrix.indices) % nodes])) else None
+
+
+def spectral_gap(matrices: Sequence[sparse.csr_array]) -> float:
+    """1 − |λ₂| of the product of these matrices: how much of a disagreement one cycle removes.
+
+    >>> spectral_gap([sparse.csr_array([[0.75, 0.25], [0.25, 0.75]])])
+    0.5
+    """
+    nodes = matrices[0].shape[0]
+    if nodes == 1:
+        return 1.0
+    columns = [column for column in map(circulant_column, matrices) if column is not None]
+    if len(columns) == len(matrices):
+        eigenvalues = np.prod([fft(column) for column in columns], axis=0)
+    elif nodes <= DENSE:
+        eigenvalues = _all_eigenvalues(matrices)
+    else:
+        eigenvalues = _leading_eigenvalues(matrices)
+    gap = 1 - float(np.sort(np.abs(eigenvalues))[-2])
+    return 0.0 if abs(gap) < 1e-12 else gap
+
+
+def _all_eigenvalues(matrices: Sequence[sparse.csr_array]) -> NDArray[Any]:
+    product = matrices[0].toarray()
+    for matrix in matrices[1:]:
+        product = matrix @ product
+    symmetric = np.array_equal(product, product.T)
+    return np.linalg.eigvalsh(product) if symmetric else np.linalg.eigvals(product)
+
+
+def _leading_eigenvalues(matrices: Sequence[sparse.csr_array]) -> NDArray[Any]:
+    nodes = matrices[0].shape[0]
+    start = np.random.default_rng(0).random(
+        nodes
+    )  # ARPACK's own start would make the answer vary from call to call
+
+    def apply(vector: Floats) -> Floats:
+        for matrix in matrices:
+            vector = matrix @ vector
+        return vector
+
+    product = sparse_linalg.LinearOperator((nodes, nodes), matvec=apply, dtype=np.float64)
+    symmetric = len(matrices) == 1 and abs(matrices[0] - matrices[0].T).max() < 1e-12
+    solve = sparse_linalg.eigsh if symmetric else sparse_linalg.eigs
+    try:
+        return np.asarray(
+            solve(product, k=2, which="LM", v0=start, ncv=40, maxiter=100, return_eigenvectors=False)
+        )
+    except sparse_linalg.ArpackNoConvergence:
+        if not symmetric:
+            raise TacitError(
+                f"the spectral gap of this directed graph of {nodes} nodes is too small to compute: "
+                f"ask it of the same graph with at most {DENSE} nodes"
+            ) from None
+    # Grids and the like crowd their eigenvalues near 1, where iterating is slow, but they are cheap to
+    # factorise: look from just outside either end of the spectrum.
+    near = [
+        sparse_linalg.eigsh(matrices[0], k=2, sigma=end, v0=start, return_eigenvectors=False)
+        for end in (1.001, -1.001)
+    ]
+    return np.concatenate(near)
+
+
+def dobrushin(matrix: sparse.csr_array, circulant: bool = False) -> float:
+    """τ(M) = ½ max_ij Σ_k |M_ik − M_jk|: the largest share of a disagreement that survives x ← M x.
+
+    For a product of circulant matrices every row is a shift of the first, so only that one is compared.
+
+    >>> dobrushin(sparse.csr_array([[0.5, 0.5, 0], [0, 0.5, 0.5], [0.5, 0, 0.5]]))
+    0.5
+    """
+    nodes = matrix.shape[0]
+    widest = 0.0
+    for first in range(0, 1 if circulant else nodes, BLOCK):
+        rows = matrix[first : first + (1 if circulant else BLOCK)].toarray()
+        for second in range(first, nodes, BLOCK):
+            others = matrix[second : second + BLOCK].toarray()
+            widest = max(widest, float(cdist(rows, others, "cityblock").max()))
+    return widest / 2

@@ -1,0 +1,146 @@
+"""What an algorithm needs of its graph, and the sentence with which a wrong one is refused."""
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from tacit.errors import TacitError, unknown
+from tacit.graphs.analysis import Integers, components, pattern
+from tacit.graphs.base import TOLERANCE, Graph
+from tacit.graphs.weights import one_way_link
+
+
+def require(graph: Graph, *needs: str, who: str) -> None:
+    """Refuse a graph that `who` cannot run on, saying what it has instead and what would fit.
+
+    Needs: column-stochastic, row-stochastic, doubly-stochastic (these three also need self-loops), symmetric,
+    undirected, connected (over some window), static, self-loops.
+
+    >>> from tacit.graphs import ring
+    >>> require(ring(5, directed=True), "column-stochastic", "connected", who="SGP")
+    >>> require(ring(5, directed=True), "undirected", who="LT-ADMM")
+    Traceback (most recent call last):
+    tacit.errors.TacitError: LT-ADMM needs an undirected graph; "directed ring" has a link 0 → 1 but none \
+back: use an undirected graph such as ring, grid or erdos-renyi
+    """
+    for need in needs:
+        if need not in CHECKS:
+            raise unknown("need", need, CHECKS)
+        found = CHECKS[need](graph)
+        if found is not None:
+            article = "an" if need[0] in "aeiou" else "a"
+            what = "self-loops" if need == "self-loops" else f"{article} {need} graph"
+            raise TacitError(f'{who} needs {what}; "{graph.name}" {found}')
+
+
+def _columns(graph: Graph) -> str | None:
+    if not graph.column_stochastic:
+        return f'{_sums(graph, axis=0, what="columns")}: use weights="uniform-out"'
+    return _self_loops(graph)
+
+
+def _rows(graph: Graph) -> str | None:
+    if graph.row_stochastic:
+        return _self_loops(graph)
+    if graph.expected() is not graph and graph.expected().row_stochastic:
+        fit = 'use an undirected graph with weights="metropolis", or no drop-out'
+    elif graph.directed:
+        fit = "use a regular graph such as d-out or one-peer-exponential, or an undirected one"
+    else:
+        fit = 'use weights="metropolis"'
+    return f"{_sums(graph, axis=1, what='rows')}: {fit}"
+
+
+def _doubly(graph: Graph) -> str | None:
+    # An undirected graph needs one change, not first one for its columns and then one for its rows.
+    if not graph.directed and not graph.doubly_stochastic:
+        what = "rows" if graph.column_stochastic else "columns"
+        return f'{_sums(graph, axis=int(what == "rows"), what=what)}: use weights="metropolis"'
+    return _columns(graph) or _rows(graph)
+
+
+def _sums(graph: Graph, axis: int, what: str) -> str:
+    """The sum farthest from 1 in the first round that has one."""
+    for t, matrix in enumerate(graph.cycle()):
+        sums = matrix.sum(axis=axis)
+        node = int(np.argmax(abs(sums - 1)))
+        if abs(sums[node] - 1) > TOLERANCE:
+            when = "" if graph.period == 1 else f" in round {t}"
+            return f"has {what} that sum to {_unlike_one(float(sums[node]))} (node {node}{when})"
+    return f"can have {what} that do not sum to 1 when links fail"
+
+
+def _unlike_one(value: float) -> str:
+    """Two digits, or as many as it takes to tell the value from 1."""
+    return next((text for digits in (2, 4, 6) if float(text := f"{value:.{digits}f}") != 1), f"{value:.12f}")
+
+
+def _self_loops(graph: Graph) -> str | None:
+    if graph.self_loops:
+        return None
+    missing = (np.flatnonzero(matrix.diagonal() <= 0) for matrix in graph.cycle())
+    node = next(int(nodes[0]) for nodes in missing if len(nodes))
+    return f"has no self-loop at node {node}, which would keep nothing of its value: add one, or use Lazy"
+
+
+def _undirected(graph: Graph) -> str | None:
+    if not graph.directed:
+        return None
+    link = next((link for link in map(one_way_link, graph.cycle()) if link), None)
+    which = f"a link {link[0]} → {link[1]} but none back" if link else "links without a link back"
+    return f"has {which}: use an undirected graph such as ring, grid or erdos-renyi"
+
+
+def _symmetric(graph: Graph) -> str | None:
+    if graph.symmetric:
+        return None
+    return _undirected(graph) or 'has links that weigh more one way than the other: use weights="metropolis"'
+
+
+def _connected(graph: Graph) -> str | None:
+    if graph.window() is not None:
+        return None
+    patterns = [pattern(matrix) for matrix in graph.cycle()]
+    union = sparse.csr_array(sum(patterns[1:], patterns[0]))
+    over = (
+        ""
+        if graph.period == 1
+        else f" over {f'its {graph.period}' if graph.period else 'any number of'} rounds"
+    )
+    # Rows receive, so what node 0 reaches is found along the transpose.
+    cut_off, unheard = _unreached(union.T), _unreached(union)
+    if len(cut_off):
+        which = f"node {cut_off[0]} cannot be reached from node 0"
+    else:
+        which = f"node {unheard[0]} cannot reach node 0"
+    falls = f"falls into {components(union)} components{over}"
+    return f"{falls}: {which}; add links until every node reaches every other"
+
+
+def _unreached(matrix: sparse.sparray) -> Integers:
+    """The nodes that no path from node 0 leads to, following entries from row to column."""
+    reached = csgraph.breadth_first_order(sparse.csr_array(matrix), 0, return_predecessors=False)
+    return np.setdiff1d(np.arange(matrix.shape[0]), reached)
+
+
+def _static(graph: Graph) -> str | None:
+    if graph.period == 1:
+        return None
+    changes = (
+        f"repeats every {graph.period} rounds" if graph.period else "changes at random from round to round"
+    )
+    return f"{changes}: use a static graph such as ring, exponential or d-out, without drop-out"
+
+
+CHECKS: dict[str, Callable[[Graph], str | None]] = {
+    "column-stochastic": _columns,
+    "row-stochastic": _rows,
+    "doubly-stochastic": _doubly,
+    "symmetric": _symmetric,
+    "undirected": _undirected,
+    "connected": _connected,
+    "static": _static,
+    "self-loops": _self_loops,
+}

@@ -1,0 +1,148 @@
+"""What nodes can say to each other: four verbs, the same in every runtime."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from tacit.errors import TacitError
+from tacit.graphs import Graph
+
+Nodes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds by which runs are compared, as the papers do: a gradient, a round of communication, and bytes a second.
+
+    >>> Costs(gradient_time=0.1, link_time=1.0).seconds(draws=4, rounds=1, bytes_out=0)
+    1.4
+    """
+
+    gradient_time: float = 0.0
+    link_time: float = 0.0
+    bandwidth: float = float("inf")
+
+    def seconds(self, draws: int, rounds: int, bytes_out: float) -> float:
+        """Nodes work side by side: `bytes_out` is what the busiest one had to send."""
+        return draws * self.gradient_time + rounds * self.link_time + bytes_out / self.bandwidth
+
+
+@dataclass
+class Traffic:
+    """What the hosted nodes have sent so far; `bytes_out` is the busiest node's share, round by round."""
+
+    messages: int = 0
+    bytes: int = 0
+    rounds: int = 0
+    bytes_out: int = 0
+
+
+class Edges(NamedTuple):
+    """Directed edges that start at a hosted node, sorted by (source, target). `row` is the source's row here."""
+
+    source: Nodes
+    target: Nodes
+    row: Tensor
+
+
+class Network(ABC):
+    """The hosted nodes' end of the network. Every tensor has one row a hosted node (or one a hosted edge, in `swap`).
+
+    An algorithm calls the verbs and never knows which runtime answers. Values that are not finite never leave.
+    """
+
+    def __init__(self, graph: Graph, nodes: Nodes | None = None, costs: Costs | None = None) -> None:
+        self.graph = graph
+        self.nodes = np.arange(graph.nodes) if nodes is None else nodes
+        self.costs = costs or Costs()
+        self.traffic = Traffic()
+
+    def mix(self, t: int, *values: Tensor) -> tuple[Tensor, ...]:
+        """Σ_j W_ij(t) x_j over in-neighbours, for each of `values`; they travel together in one message."""
+        self._check(t, *values)
+        degrees = self.graph.out_degrees(t)[self.nodes]
+        self._count(degrees, sum(_row_bytes(value) for value in values))
+        return self._mix(t, values)
+
+    def swap(self, t: int, z: Tensor) -> Tensor:
+        """For the edge i→j the value that j holds for j→i. Rows follow `edges(t)`; both directions must exist."""
+        self._check(t, z)
+        source = self.edges(t).source
+        self._count(np.bincount(np.searchsorted(self.nodes, source), minlength=len(self.nodes)), _row_bytes(z))
+        return self._swap(t, z)
+
+    def max(self, s: Tensor) -> Tensor:
+        """The largest of the nodes' numbers (n,), known to all of them afterwards, as a scalar."""
+        self._check(None, s)
+        self._count(self._others(), _row_bytes(s))
+        return self._max(s)
+
+    def mean(self, x: Tensor) -> Tensor:
+        """The mean of the nodes' rows, known to all of them afterwards: (d,) from (n, d)."""
+        self._check(None, x)
+        self._count(self._others(), _row_bytes(x))
+        return self._mean(x)
+
+    def edges(self, t: int) -> Edges:
+        """The directed edges of round t that start at a hosted node."""
+        source, target = self.graph.edges(t)
+        mine = np.isin(source, self.nodes)
+        row = torch.from_numpy(np.searchsorted(self.nodes, source[mine]))
+        return Edges(source[mine], target[mine], row)
+
+    def seconds(self, draws: int) -> float:
+        """The cost clock after `draws` gradients a node."""
+        return self.costs.seconds(draws, self.traffic.rounds, self.traffic.bytes_out)
+
+    @contextmanager
+    def unmetered(self) -> Iterator[None]:
+        """For measurements, which are no part of the method: what is sent inside is not counted."""
+        before = replace(self.traffic)
+        yield
+        self.traffic = before
+
+    @abstractmethod
+    def _mix(self, t: int, values: tuple[Tensor, ...]) -> tuple[Tensor, ...]: ...
+
+    @abstractmethod
+    def _swap(self, t: int, z: Tensor) -> Tensor: ...
+
+    @abstractmethod
+    def _max(self, s: Tensor) -> Tensor: ...
+
+    @abstractmethod
+    def _mean(self, x: Tensor) -> Tensor: ...
+
+    def _others(self) -> npt.NDArray[np.int64]:
+        """A network-wide value reaches everyone: counted as one message to each other node."""
+        return np.full(len(self.nodes), self.graph.nodes - 1)
+
+    def _count(self, out: npt.NDArray[np.int64], row_bytes: int) -> None:
+        messages = int(out.sum())
+        self.traffic.messages += messages
+        self.traffic.bytes += messages * row_bytes
+        self.traffic.bytes_out += int(out.max(initial=0)) * row_bytes
+        self.traffic.rounds += 1
+
+    def _check(self, t: int | None, *values: Tensor) -> None:
+        for value in values:
+            rows = value.reshape(len(value), -1).sum(1)
+            if not bool(torch.isfinite(rows.sum())):
+                bad = (~torch.isfinite(rows)).nonzero()
+                row = int(bad[0]) if len(bad) else 0
+                when = "" if t is None else f" in round {t}"
+                node = self.nodes[row] if len(value) == len(self.nodes) else "?"
+                raise TacitError(f"node {node} has values that are not finite{when}; nothing was sent: try a smaller learning rate")
+
+
+def _row_bytes(value: Tensor) -> int:
+    return value[:1].nbytes

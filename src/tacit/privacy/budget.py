@@ -1,0 +1,80 @@
+"""A limit that holds: the release that would pass it is not made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tacit.errors import BudgetExceeded, TacitError
+from tacit.privacy.plan import guarantee
+
+if TYPE_CHECKING:
+    from tacit.privacy.ledger import Ledger, Release
+
+_AHEAD = (4096, 512, 64, 8, 1)  # releases looked ahead, so that not each one needs a computation of its own
+_SLACK = 1.02  # by which the noise may shrink within a look-ahead
+
+
+@dataclass
+class Budget:
+    """(ε, δ) for every node, over all it ever releases.
+
+    >>> Budget(-1.0, 1e-5)
+    Traceback (most recent call last):
+    tacit.errors.TacitError: a privacy budget needs ε > 0, not -1.0
+    """
+
+    epsilon: float
+    delta: float
+    _planned: dict[tuple[int, str], Release] = field(default_factory=dict, repr=False)
+    _covered: tuple[Release, int] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.epsilon > 0 or math.isinf(self.epsilon):
+            raise TacitError(f"a privacy budget needs ε > 0, not {self.epsilon}")
+        if not 0 <= self.delta < 1:
+            raise TacitError(f"a privacy budget needs 0 ≤ δ < 1, not {self.delta}")
+
+    def accept(self, plan: Iterable[Release]) -> None:
+        """Look at the whole plan once. If it fits, its releases need no further look."""
+        plan = list(plan)
+        if plan and guarantee(plan, self.delta).max() <= self.epsilon:
+            self._planned = {(line.step, line.purpose): line for line in plan}
+
+    def admit(self, ledger: Ledger, line: Release) -> None:
+        """Return if `line` may be released on top of the ledger; raise `BudgetExceeded` if not."""
+        expected = self._planned.get((line.step, line.purpose))
+        if expected is not None and _no_worse(line, expected):
+            return
+        self._planned = {}  # off the plan: from here on every release is looked at
+        past = list(ledger.releases(line.step))
+        alone = not past  # a second release of the same draw is amplified together with the first
+        if alone and self._covered is not None and self._covered[1] > 0 and _no_worse(line, self._covered[0]):
+            self._covered = (self._covered[0], self._covered[1] - 1)
+            return
+        past = list(ledger.releases())
+        for ahead in _AHEAD if alone else (1,):
+            worse = line._replace(multipliers=line.multipliers / (_SLACK if ahead > 1 else 1))
+            future = [worse._replace(step=line.step + k) for k in range(ahead)]
+            if guarantee(past + future, self.delta).max() <= self.epsilon:
+                self._covered = (worse, ahead - 1)
+                return
+        self._refuse(past, line)
+
+    def _refuse(self, past: list[Release], line: Release) -> None:
+        spent = guarantee([*past, line], self.delta)
+        before = guarantee(past, self.delta) if past else np.zeros(len(spent))
+        row = int(spent.argmax())
+        raise BudgetExceeded(
+            f"the budget ε = {self.epsilon:g} at δ = {self.delta:g} ends before step {line.step}: node {row} has spent "
+            f"{before[row]:.4g}, and one more release would make {spent[row]:.4g}"
+        )
+
+
+def _no_worse(line: Release, than: Release) -> bool:
+    same = (line.mechanism, line.sampling, line.relation) == (than.mechanism, than.sampling, than.relation)
+    return same and bool((line.multipliers >= than.multipliers).all() and (line.rates <= than.rates).all())

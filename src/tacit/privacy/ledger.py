@@ -1,0 +1,146 @@
+"""What was released, written before it leaves. Every ε of a run is computed from here and from nowhere else."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tacit.errors import TacitError
+from tacit.privacy.bounded import Relation, Sampling, SamplingKind
+
+if TYPE_CHECKING:
+    from tacit.privacy.budget import Budget
+
+Array = npt.NDArray[np.float64]
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS vector (id TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS release (
+    step INTEGER NOT NULL, purpose TEXT NOT NULL, mechanism TEXT NOT NULL, multipliers TEXT NOT NULL,
+    sampling TEXT NOT NULL, rates TEXT NOT NULL, relation TEXT NOT NULL, PRIMARY KEY (step, purpose)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS unreleased (step INTEGER, purpose TEXT, PRIMARY KEY (step, purpose)) WITHOUT ROWID;
+"""
+
+
+class Release(NamedTuple):
+    """One line of the ledger: what every hosted node released, one entry a node in the two vectors."""
+
+    step: int
+    purpose: str
+    mechanism: str
+    multipliers: Array
+    sampling: SamplingKind
+    rates: Array
+    relation: Relation
+
+
+class Ledger:
+    """The releases of the nodes hosted here, one stream of `dp_accounting` events a node.
+
+    With a `path` it is an SQLite file; `durable` syncs it to disk at every release, before the value can leave, so
+    that a crash can only over-count. A (step, purpose) is released once: the noise of a second value would be the
+    same, and the two would give each other away.
+    """
+
+    def __init__(
+        self, path: Path | None = None, *, budget: Budget | None = None, durable: bool = False
+    ) -> None:
+        self.budget = budget
+        self._durable = durable
+        with _disk(path):
+            # Threads may host one node each; every ledger is still used by one thread at a time.
+            self._db = sqlite3.connect(path or ":memory:", check_same_thread=False)
+            self._db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
+            self._db.executescript(_SCHEMA)
+        self._path = path
+        self._known = {row[0] for row in self._db.execute("SELECT id FROM vector")}
+        self._steps = int(self._db.execute("SELECT COALESCE(MAX(step) + 1, 0) FROM release").fetchone()[0])
+        self._open = set(self._db.execute("SELECT step, purpose FROM unreleased"))
+
+    def open(self, step: int, purpose: str) -> None:
+        """Something was computed from the records: until it is released or kept, nothing can be guaranteed."""
+        self._open.add((step, purpose))
+
+    def close(self, step: int, purpose: str) -> None:
+        self._open.discard((step, purpose))
+
+    def record(self, step: int, purpose: str, mechanism: str, multipliers: Array, sampling: Sampling) -> None:
+        """Write a release down, or refuse it: over budget, or made before."""
+        line = Release(step, purpose, mechanism, multipliers, sampling.kind, sampling.rate, sampling.relation)
+        if self.budget is not None:
+            self.budget.admit(self, line)
+        with _disk(self._path):
+            row = line._replace(multipliers=self._vector(multipliers), rates=self._vector(sampling.rate))
+            try:
+                self._db.execute("INSERT INTO release VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            except sqlite3.IntegrityError:
+                raise TacitError(f'step {step} has released "{purpose}" already; a second value needs its own purpose') from None
+            if self._durable:
+                self._db.commit()
+        self._steps = max(self._steps, step + 1)
+        self.close(step, purpose)
+
+    def releases(self, start: int = 0) -> Iterator[Release]:
+        """The lines from step `start` on, in order."""
+        vectors = {key: np.frombuffer(data) for key, data in self._db.execute("SELECT id, data FROM vector")}
+        for row in self._db.execute("SELECT * FROM release WHERE step >= ? ORDER BY step, purpose", (start,)):
+            line = Release(*row)
+            yield line._replace(multipliers=vectors[row[3]], rates=vectors[row[5]])
+
+    @property
+    def unreleased(self) -> list[tuple[int, str]]:
+        """Values computed from the records that were neither released nor kept inside the node."""
+        return sorted(self._open)
+
+    @property
+    def relation(self) -> Relation:
+        row = self._db.execute("SELECT relation FROM release LIMIT 1").fetchone()
+        return row[0] if row else "add-remove"
+
+    @property
+    def steps(self) -> int:
+        """The number after the last step that released anything."""
+        return self._steps
+
+    def __len__(self) -> int:
+        return int(self._db.execute("SELECT COUNT(*) FROM release").fetchone()[0])
+
+    def rewind(self, step: int) -> None:
+        """Forget what came from `step` on, for a simulation that repeats it: same seed, same bytes, nothing new told."""
+        self._db.execute("DELETE FROM release WHERE step >= ?", (step,))
+        self._steps = min(self._steps, step)
+        self._open = {entry for entry in self._open if entry[0] < step}
+
+    def flush(self) -> None:
+        """Bring the file up to date."""
+        with _disk(self._path):
+            self._db.execute("DELETE FROM unreleased")
+            self._db.executemany("INSERT INTO unreleased VALUES (?, ?)", sorted(self._open))
+            self._db.commit()
+
+    def _vector(self, values: Array) -> str:
+        """Vectors repeat from round to round: each is stored once, by its content."""
+        data = np.ascontiguousarray(values, np.float64).tobytes()
+        key = hashlib.blake2b(data, digest_size=16).hexdigest()
+        if key not in self._known:
+            self._db.execute("INSERT INTO vector VALUES (?, ?)", (key, data))
+            self._known.add(key)
+        return key
+
+
+@contextmanager
+def _disk(path: Path | None) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.IntegrityError):
+            raise
+        raise TacitError(f"the ledger {path or 'in memory'} cannot be written: {error}") from None

@@ -1,0 +1,88 @@
+"""The releases of a run before it happens: what it will cost, and how much noise makes it cost what is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from tacit.privacy.accountant import dominating_rates, epsilon
+from tacit.privacy.bounded import Sampling
+from tacit.privacy.calibration import calibrate
+from tacit.privacy.events import stream
+from tacit.privacy.ledger import Array, Release
+from tacit.privacy.mechanism import Mechanism
+
+
+class Planned(NamedTuple):
+    """A release to come: the draw of records it is made from, its name, and its mechanism."""
+
+    step: int
+    mechanism: Mechanism
+    purpose: str = "gradient"
+
+
+class Method(Protocol):
+    """What a plan asks of an algorithm."""
+
+    @property
+    def rounds(self) -> int: ...
+    def releases(self, t: int, nodes: npt.NDArray[np.int64]) -> Iterable[Planned]: ...
+    def with_noise(self, scale: Array) -> Self: ...
+
+
+def plan(method: Method, sampling: Sampling, nodes: npt.NDArray[np.int64]) -> list[Release]:
+    """The ledger of the whole run, line by line, as it will be."""
+    return [
+        Release(
+            step,
+            purpose,
+            mechanism.name,
+            np.broadcast_to(np.asarray(mechanism.multiplier(), np.float64), nodes.shape),
+            sampling.kind,
+            sampling.rate,
+            sampling.relation,
+        )
+        for t in range(method.rounds)
+        for step, mechanism, purpose in method.releases(t, nodes)
+    ]
+
+
+def classes(lines: Sequence[Release]) -> list[npt.NDArray[np.intp]]:
+    """Nodes in groups whose costs are near enough to be computed once, as the cost of the worst of them."""
+    noise = np.array([line.multipliers for line in (lines[0], lines[-1])])
+    with np.errstate(divide="ignore"):
+        keys = [dominating_rates(lines[0].rates), *(dominating_rates(row) for row in 1 / noise)]
+    _, group = np.unique(np.array(keys), axis=1, return_inverse=True)
+    return [np.flatnonzero(group == g) for g in range(group.max() + 1)]
+
+
+def guarantee(lines: Iterable[Release], delta: float) -> Array:
+    """Each node's guaranteed ε for these releases; infinite where something left without noise."""
+    lines = list(lines)
+    if not lines:
+        return np.zeros(0)
+    spent = np.empty(len(lines[0].rates))
+    for members in classes(lines):
+        spent[members] = epsilon(stream(lines, members), delta, lines[0].relation)
+    return spent
+
+
+Solver = Callable[[float], float]
+
+
+def calibrated(method: Method, sampling: Sampling, epsilon_: float, delta: float) -> Array:
+    """The noise scale for each node with which `method` is guaranteed to cost ε = `epsilon_`, given its sampling rate."""
+    rates = dominating_rates(sampling.rate)
+    scale = np.empty(len(rates))
+    for rate in np.unique(rates):
+        alone = Sampling(sampling.kind, np.array([rate]), sampling.relation)
+        one = np.zeros(1, np.int64)
+
+        def event_at(s: float, alone: Sampling = alone, one: npt.NDArray[np.int64] = one) -> object:
+            return stream(plan(method.with_noise(np.array([s])), alone, one), one)
+
+        scale[rates == rate] = calibrate(event_at, epsilon_, delta, sampling.relation)
+    return scale

@@ -1,0 +1,12 @@
+"""What is learned and from which records: models, data, shards, batches, clipped gradients."""
+
+from tacit.tasks.clip import Clip
+from tacit.tasks.data import Dataset, datasets
+from tacit.tasks.layout import Layout
+from tacit.tasks.model import Model
+from tacit.tasks.models import models
+from tacit.tasks.sampling import Sampler
+from tacit.tasks.shards import shards
+from tacit.tasks.task import Metrics, Task
+
+__all__ = ["Clip", "Dataset", "Layout", "Metrics", "Model", "Sampler", "Task", "datasets", "models", "shards"]

@@ -1,0 +1,122 @@
+"""Sums of clipped per-record gradients, for all hosted nodes, by the engine that is fastest for the model.
+
+`stacked`: chains of linear layers; batched products over nodes, norms from inputs and signals.
+`ghost`: large models of known layers; the same idea, node by node.
+`vectorised`: everything else; per-record gradients by torch.func.
+`summed`: no per-record clipping to do.
+"""
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from tacit.errors import TacitError, unknown
+from tacit.tasks.clip import Clip
+from tacit.tasks.gradients import ghost, stacked, summed, vectorised
+from tacit.tasks.gradients.objective import FunctionObjective, ModuleObjective, Objective
+
+__all__ = ["Engine", "FunctionObjective", "Gradients", "ModuleObjective", "Objective"]
+
+Engine = Literal["auto", "stacked", "ghost", "vectorised", "summed"]
+LARGE = 100_000  # parameters from which ghost norms beat per-record gradients (measured)
+
+
+class Gradients:
+    """The gradients of one objective. `engine` forces one, for tests and benchmarks."""
+
+    def __init__(self, objective: Objective, engine: Engine = "auto") -> None:
+        if engine not in get_args(Engine):
+            raise unknown("engine", engine, get_args(Engine))
+        self.objective, self.engine = objective, engine
+        self._chain = stacked.chain(objective)
+        self._layers = ghost.layers(objective)
+        self._records: int | None = (
+            None  # that ghost works on at once; 0: it cannot be used; None: not tried yet
+        )
+
+    def losses(self, params: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        """Losses (n, B)."""
+        with torch.no_grad():
+            if self._stackable(x):
+                assert isinstance(self.objective, ModuleObjective)
+                assert self._chain is not None
+                return stacked.losses(self.objective, self._chain, params, x, y)
+            return summed.losses(self.objective, params, x, y)
+
+    def sum(
+        self,
+        params: Tensor,
+        x: Tensor,
+        y: Tensor,
+        weight: Tensor,
+        clip: Clip | None,
+        out: Tensor | None = None,
+    ) -> Tensor:
+        """Σ_b weight_b · factor_b · ∇ℓ_b, (n, d); see `Model.gradient_sum`."""
+        out = torch.empty_like(params) if out is None else out
+        with torch.no_grad():
+            record = clip if clip is not None and clip.per == "record" else None
+            self._sum(params, x, y, weight, record, out)
+            if clip is not None and clip.per == "batch":
+                shared = out[:, : self.objective.layout.shared]
+                shared.copy_(clip.rows(shared))
+        return out
+
+    def choose(self, params: Tensor, x: Tensor, y: Tensor, clip: Clip | None) -> Engine:
+        """The engine for these nodes and this clip (per record, or None)."""
+        if self.engine != "auto":
+            self._insist(params, x, y, clip)
+            return self.engine
+        if self._stackable(x):
+            return "stacked"
+        if clip is None:
+            return "summed"
+        large = self.objective.layout.d >= LARGE
+        return "ghost" if large and clip.norm != "l1" and self._ghostable(params, x, y) else "vectorised"
+
+    def _sum(
+        self, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, clip: Clip | None, out: Tensor
+    ) -> None:
+        if not weight.numel():
+            out.zero_()
+            return
+        engine, objective = self.choose(params, x, y, clip), self.objective
+        if engine == "vectorised":
+            vectorised.gradient_sum(objective, params, x, y, weight, clip, out)
+        elif engine == "summed":
+            summed.gradient_sum(objective, params, x, y, weight, out)
+        else:
+            assert isinstance(objective, ModuleObjective)
+            if engine == "stacked":
+                assert self._chain is not None
+                stacked.gradient_sum(objective, self._chain, params, x, y, weight, clip, out)
+            else:
+                assert self._records
+                ghost.gradient_sum(objective, params, x, y, weight, clip, out, self._records)
+
+    def _stackable(self, x: Tensor) -> bool:
+        return (
+            self.engine in ("auto", "stacked") and self._chain is not None and stacked.accepts(self._chain, x)
+        )
+
+    def _ghostable(self, params: Tensor, x: Tensor, y: Tensor) -> bool:
+        if self._records is None:
+            self._records = 0
+            if self._layers is not None:
+                assert isinstance(self.objective, ModuleObjective)
+                self._records = ghost.probe(self.objective, params[0], x[0, :1], y[0, :1])
+        return self._records > 0
+
+    def _insist(self, params: Tensor, x: Tensor, y: Tensor, clip: Clip | None) -> None:
+        able = {
+            "stacked": self._stackable(x),
+            "ghost": self.engine == "ghost"
+            and (clip is None or clip.norm != "l1")
+            and self._ghostable(params, x, y),
+            "summed": clip is None,
+        }
+        if not able.get(self.engine, True):
+            raise TacitError(
+                f'engine "{self.engine}" cannot work on this model with this clip; use engine "auto"'
+            )

@@ -1,0 +1,133 @@
+"""Engine for large models: per-record norms from what each layer saw, node by node, in one backward pass.
+
+One forward and one backward pass give each layer's input and the signal at its output. The norms and then the
+clipped sum both come from these (ghost norms, book-keeping): per-record gradients are written out only where
+that is cheaper.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from tacit.tasks.clip import Clip
+from tacit.tasks.gradients import summed
+from tacit.tasks.gradients.chunks import slices
+from tacit.tasks.gradients.layers import Calls, Rule, rule
+from tacit.tasks.gradients.objective import ModuleObjective, Objective, Parameters
+from tacit.tasks.gradients.terms import Term
+
+BYTES = 512 << 20  # of inputs, signals and gradients held at once
+
+
+class Unfit(Exception):
+    """The model does something with a layer that cannot be followed from outside."""
+
+
+def layers(objective: Objective) -> dict[str, tuple[nn.Module, Rule]] | None:
+    """The layers that hold the parameters, with their rules; None if some parameter is held otherwise."""
+    if not isinstance(objective, ModuleObjective):
+        return None
+    named = [name for name, _ in objective.module.named_parameters(remove_duplicate=False)]
+    if len(named) != len(list(objective.module.named_parameters())):
+        return None  # a tensor under two names
+    wanted = set(objective.layout.names)
+    found: dict[str, tuple[nn.Module, Rule]] = {}
+    for prefix, layer in objective.module.named_modules():
+        mine = {
+            f"{prefix}.{name}" if prefix else name for name, _ in layer.named_parameters(recurse=False)
+        } & wanted
+        known = rule(layer)
+        if mine and known is None:
+            return None
+        if mine and known is not None:
+            found[prefix] = layer, known
+    return found
+
+
+def gradient_sum(
+    objective: ModuleObjective,
+    params: Tensor,
+    x: Tensor,
+    y: Tensor,
+    weight: Tensor,
+    clip: Clip | None,
+    out: Tensor,
+    records: int,
+) -> None:
+    """Write Σ_b weight_b · factor_b · ∇ℓ_b into out (n, d), `records` at a time; `clip` not in L1."""
+    layout = objective.layout
+    out.zero_()
+    for i in range(len(params)):
+        p, target = layout.unflatten(params[i]), layout.unflatten(out[i])
+        for b in slices(weight.shape[1], records):
+            terms = _terms(objective, p, x[i, b], y[i, b])
+            scaled = weight[i, b]
+            if clip is not None:
+                squares = [term.square() for name, term in terms.items() if layout.is_shared(name)]
+                norms = torch.stack(squares).sum(dim=0).sqrt() if squares else torch.zeros_like(scaled)
+                scaled = scaled * clip.at(slice(i, i + 1)).factor(norms.unsqueeze(0)).squeeze(0)
+            for name, term in terms.items():
+                c = scaled if layout.is_shared(name) else weight[i, b]
+                target[name] += term.sum(c).view_as(target[name])
+
+
+def _terms(objective: ModuleObjective, p: Parameters, x: Tensor, y: Tensor) -> dict[str, Term]:
+    """Each parameter's per-record gradients; a parameter that took no part is missing."""
+    known = layers(objective) or {}
+    seen: list[tuple[str, Tensor, Tensor, int]] = []
+
+    def watch(name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
+        def hook(_: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
+            if len(args) != 1 or len(args[0]) != len(x) or len(output) != len(x):
+                raise Unfit
+            if not output.requires_grad:
+                output.requires_grad_()
+            seen.append((name, args[0].detach(), output, args[0]._version + output._version))
+
+        return hook
+
+    handles = [layer.register_forward_hook(watch(name)) for name, (layer, _) in known.items()]
+    try:
+        with torch.enable_grad():
+            total = objective.losses(p, x, y).sum()
+    finally:
+        for handle in handles:
+            handle.remove()
+    if any(a._version + output._version != version for _, a, output, version in seen):
+        raise Unfit  # written to in place after it was seen
+    signals = torch.autograd.grad(total, [output for _, _, output, _ in seen], allow_unused=True)
+    calls: dict[str, Calls] = {}
+    for (name, a, _, _), g in zip(seen, signals, strict=True):
+        if g is not None:
+            calls.setdefault(name, []).append((a, g))
+    terms: dict[str, Term] = {}
+    for name, pairs in calls.items():
+        layer, derive = known[name]
+        for parameter, term in derive(layer, pairs).items():
+            terms[f"{name}.{parameter}" if name else parameter] = term
+    return {name: term for name, term in terms.items() if name in objective.layout.columns}
+
+
+def probe(objective: ModuleObjective, params: Tensor, x: Tensor, y: Tensor) -> int:
+    """How many records to work on at once, found by trying one, x (1, …); 0 if the result is not autograd's.
+
+    Layers can be used in ways that no list of types rules out (a weight taken without calling its layer), so
+    this engine is believed only after it has given the same gradient once.
+    """
+    noise = torch.randn(params.shape, generator=torch.Generator().manual_seed(0))
+    params = (params + 0.05 * noise.to(params)).unsqueeze(0)  # away from zeros, which would hide a difference
+    one = params.new_ones(1, 1)
+    expected, found = torch.empty_like(params), torch.empty_like(params)
+    clip, shared = Clip(1.0, "smooth"), objective.layout.shared
+    try:
+        terms = _terms(objective, objective.layout.unflatten(params[0]), x, y)
+        gradient_sum(objective, params, x.unsqueeze(0), y.unsqueeze(0), one, clip, found, 1)
+    except Unfit:
+        return 0
+    summed.gradient_sum(objective, params, x.unsqueeze(0), y.unsqueeze(0), one, expected)
+    expected[:, :shared] = clip.rows(expected[:, :shared])
+    if bool((found - expected).abs().max() > 1e-3 * expected.abs().max()):
+        return 0
+    held = sum(term.numel() for term in terms.values()) * params.element_size()
+    return max(1, BYTES // held)

@@ -1,0 +1,86 @@
+"""Per-record gradients of the layers the ghost engine knows, from input and returning signal."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from tacit.tasks.gradients.terms import Direct, Lookup, Term, outer
+from tacit.tasks.models.vit import Position
+
+Calls = list[tuple[Tensor, Tensor]]
+"""A layer's (input, signal at the output), once for each time it was called."""
+Rule = Callable[..., dict[str, Term]]
+
+
+def _linear(layer: nn.Linear, calls: Calls) -> dict[str, Term]:
+    a = torch.cat([a.reshape(len(a), -1, layer.in_features) for a, _ in calls], dim=1)
+    g = torch.cat([g.reshape(len(g), -1, layer.out_features) for _, g in calls], dim=1)
+    return {"weight": outer(a, g), "bias": Direct(g.sum(dim=1))}
+
+
+def _conv(layer: nn.Conv2d, calls: Calls) -> dict[str, Term]:
+    padding = layer.padding
+    assert not isinstance(padding, str)
+    patches = [F.unfold(a, layer.kernel_size, layer.dilation, padding, layer.stride).mT for a, _ in calls]
+    g = torch.cat([g.flatten(2).mT for _, g in calls], dim=1)
+    return {"weight": outer(torch.cat(patches, dim=1), g), "bias": Direct(g.sum(dim=1))}
+
+
+def _group_norm(layer: nn.GroupNorm, calls: Calls) -> dict[str, Term]:
+    weight = [(g * F.group_norm(a, layer.num_groups, eps=layer.eps)).flatten(2).sum(dim=2) for a, g in calls]
+    return {
+        "weight": Direct(_total(weight)),
+        "bias": Direct(_total([g.flatten(2).sum(dim=2) for _, g in calls])),
+    }
+
+
+def _layer_norm(layer: nn.LayerNorm, calls: Calls) -> dict[str, Term]:
+    shape = layer.normalized_shape
+
+    def positions(g: Tensor) -> Tensor:
+        return g.reshape(len(g), -1, *shape).sum(dim=1)
+
+    weight = [positions(g * F.layer_norm(a, shape, eps=layer.eps)) for a, g in calls]
+    return {"weight": Direct(_total(weight)), "bias": Direct(_total([positions(g) for _, g in calls]))}
+
+
+def _embedding(layer: nn.Embedding, calls: Calls) -> dict[str, Term]:
+    index = torch.cat([a.reshape(len(a), -1) for a, _ in calls], dim=1)
+    g = torch.cat([g.reshape(len(g), -1, layer.embedding_dim) for _, g in calls], dim=1)
+    return {"weight": Lookup(index, g, layer.num_embeddings)}
+
+
+def _position(layer: Position, calls: Calls) -> dict[str, Term]:
+    return {"weight": Direct(_total([g for _, g in calls]))}
+
+
+def _total(parts: list[Tensor]) -> Tensor:
+    return torch.stack(parts).sum(dim=0) if len(parts) > 1 else parts[0]
+
+
+RULES: dict[type[nn.Module], Rule] = {
+    nn.Linear: _linear,
+    nn.Conv2d: _conv,
+    nn.GroupNorm: _group_norm,
+    nn.LayerNorm: _layer_norm,
+    nn.Embedding: _embedding,
+    Position: _position,
+}
+
+
+def rule(layer: nn.Module) -> Rule | None:
+    """The rule for a layer, None when there is none. By exact type: a subclass may compute anything."""
+    if type(layer) is nn.Conv2d and (
+        layer.groups != 1 or layer.padding_mode != "zeros" or isinstance(layer.padding, str)
+    ):
+        return None
+    if type(layer) is nn.Embedding and not (
+        layer.padding_idx is None
+        and layer.max_norm is None
+        and not layer.scale_grad_by_freq
+        and not layer.sparse
+    ):
+        return None
+    return RULES.get(type(layer))

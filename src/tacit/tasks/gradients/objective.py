@@ -1,0 +1,58 @@
+"""What is differentiated: the loss of a record as a function of one node's parameters, by name."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from tacit.tasks.layout import Layout
+
+Parameters = dict[str, Tensor]
+RecordLoss = Callable[[Tensor, Tensor], Tensor]
+"""Outputs (B, …) and targets (B, …) to losses (B,), each record's from its own output alone."""
+FlatLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""A parameter vector (d,) and one record (x, y) to its loss, a scalar."""
+
+
+class Objective(Protocol):
+    """The loss that every engine differentiates."""
+
+    layout: Layout
+
+    def losses(self, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
+        """Losses (B,) of a batch under one node's parameters."""
+
+    def record(self, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
+        """Loss of one record, a scalar."""
+
+
+class ModuleObjective:
+    """A module's output, compared with the target."""
+
+    def __init__(self, module: nn.Module, loss: RecordLoss, layout: Layout) -> None:
+        self.module, self.loss, self.layout = module, loss, layout
+
+    def outputs(self, p: Parameters, x: Tensor) -> Tensor:
+        result: Tensor = functional_call(self.module, p, (x,))
+        return result
+
+    def losses(self, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
+        return self.loss(self.outputs(p, x), y)
+
+    def record(self, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
+        return self.losses(p, x.unsqueeze(0), y.unsqueeze(0)).squeeze(0)
+
+
+class FunctionObjective:
+    """A user's loss of a flat vector, cut in at most two parts: shared, local."""
+
+    def __init__(self, loss: FlatLoss, layout: Layout) -> None:
+        self.loss, self.layout = loss, layout
+
+    def record(self, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
+        return self.loss(self.layout.flatten(p), x, y)
+
+    def losses(self, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
+        return torch.vmap(self.record, in_dims=(None, 0, 0))(p, x, y)

@@ -1,0 +1,179 @@
+"""Engine for chains of linear layers: all nodes in one batched product, norms without per-record gradients.
+
+The gradient of a linear layer's weight for one record is the outer product g aᵀ of the signal g at its output
+and its input a, so its norm is ‖g‖‖a‖ (L2 and L1 alike) and the clipped sum is one product of scaled signals
+and inputs.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from tacit.tasks.clip import Clip
+from tacit.tasks.gradients.chunks import slices
+from tacit.tasks.gradients.objective import ModuleObjective, Objective, Parameters
+
+RECORDS = 1024  # worked on at once
+ELEMENTWISE = (
+    *(
+        nn.Tanh,
+        nn.ReLU,
+        nn.Sigmoid,
+        nn.GELU,
+        nn.SiLU,
+        nn.ELU,
+        nn.CELU,
+        nn.SELU,
+        nn.LeakyReLU,
+        nn.ReLU6,
+        nn.Mish,
+    ),
+    *(
+        nn.Softplus,
+        nn.Softsign,
+        nn.Hardtanh,
+        nn.Hardswish,
+        nn.Hardsigmoid,
+        nn.LogSigmoid,
+        nn.Tanhshrink,
+        nn.Identity,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One layer of the chain; `weight` and `bias` name a linear layer's parameters."""
+
+    layer: nn.Module
+    weight: str = ""
+    bias: str | None = None
+
+
+def chain(objective: Objective) -> list[Step] | None:
+    """The steps of a chain of Flatten, Linear and elementwise layers; None for any other model."""
+    if not isinstance(objective, ModuleObjective):
+        return None
+    steps = list(_steps(objective.module, ""))
+    used = [name for step in steps for name in (step.weight, step.bias) if name]
+    # A layer that serves twice has no single outer product, and a frozen one no place in the vector.
+    if sorted(used) != sorted(objective.layout.names) or not all(
+        step.weight or _known(step.layer) for step in steps
+    ):
+        return None
+    return steps
+
+
+def _steps(module: nn.Module, prefix: str) -> Iterator[Step]:
+    if type(module) is nn.Sequential:
+        for name, child in module._modules.items():  # named_children would drop a layer that serves twice
+            assert child is not None
+            yield from _steps(child, f"{prefix}{name}.")
+    elif type(module) is nn.Linear:
+        yield Step(module, f"{prefix}weight", f"{prefix}bias" if module.bias is not None else None)
+    else:
+        yield Step(module)
+
+
+def _flattens(layer: nn.Module) -> bool:
+    return type(layer) is nn.Flatten and (layer.start_dim, layer.end_dim) == (1, -1)
+
+
+def _known(layer: nn.Module) -> bool:
+    return type(layer) in ELEMENTWISE or _flattens(layer)
+
+
+def accepts(steps: list[Step], x: Tensor) -> bool:
+    """Whether records of x (n, B, …) are flat by the time they reach the first linear layer."""
+    return x.dim() == 3 or _flattens(next(s.layer for s in steps if s.weight or _flattens(s.layer)))
+
+
+def _forward(steps: list[Step], p: Parameters, x: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    """Outputs (n, B, …), and each linear layer's inputs and outputs; gradients flow from the outputs on."""
+    inputs, outputs = [], []
+    for step in steps:
+        if step.weight:
+            inputs.append(x.detach())
+            w = p[step.weight].mT
+            x = torch.bmm(x, w) if step.bias is None else torch.baddbmm(p[step.bias].unsqueeze(1), x, w)
+            outputs.append(x if x.requires_grad else x.requires_grad_(torch.is_grad_enabled()))
+        else:
+            x = x.flatten(2) if _flattens(step.layer) else step.layer(x)
+    return x, inputs, outputs
+
+
+def losses(objective: ModuleObjective, steps: list[Step], params: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """Losses (n, B)."""
+    n, batch = y.shape[:2]
+    result = params.new_empty(n, batch)
+    for k in slices(n, RECORDS // max(1, batch)):
+        z, _, _ = _forward(steps, objective.layout.unflatten(params[k]), x[k])
+        result[k] = objective.loss(z.flatten(0, 1), y[k].flatten(0, 1)).view(-1, batch)
+    return result
+
+
+def gradient_sum(
+    objective: ModuleObjective,
+    steps: list[Step],
+    params: Tensor,
+    x: Tensor,
+    y: Tensor,
+    weight: Tensor,
+    clip: Clip | None,
+    out: Tensor,
+) -> None:
+    """Write Σ_b weight_b · factor_b · ∇ℓ_b into out (n, d); `clip` per record or None."""
+    n, batch = weight.shape
+    for k in slices(n, RECORDS // max(1, batch)):
+        block = clip and clip.at(k)
+        _block(objective, steps, objective.layout.unflatten(params[k]), x[k], y[k], weight[k], block, out[k])
+
+
+def _block(
+    objective: ModuleObjective,
+    steps: list[Step],
+    p: Parameters,
+    x: Tensor,
+    y: Tensor,
+    weight: Tensor,
+    clip: Clip | None,
+    out: Tensor,
+) -> None:
+    with torch.enable_grad():
+        z, inputs, outputs = _forward(steps, p, x)
+        total = objective.loss(z.flatten(0, 1), y.flatten(0, 1)).sum()
+        signals = torch.autograd.grad(total, outputs)
+    linear = [step for step in steps if step.weight]
+    shared = objective.layout.is_shared
+    scaled = weight
+    if clip is not None:
+        scaled = weight * clip.factor(_norms(linear, inputs, signals, shared, clip))
+    target = objective.layout.unflatten(out)
+    for step, a, g in zip(linear, inputs, signals, strict=True):
+        target[step.weight].copy_(
+            torch.bmm((g * (scaled if shared(step.weight) else weight).unsqueeze(-1)).mT, a)
+        )
+        if step.bias is not None:
+            c = scaled if shared(step.bias) else weight
+            target[step.bias].copy_(torch.bmm(c.unsqueeze(1), g).squeeze(1))
+
+
+def _norms(
+    linear: list[Step],
+    inputs: list[Tensor],
+    signals: tuple[Tensor, ...],
+    shared: Callable[[str], bool],
+    clip: Clip,
+) -> Tensor:
+    """Norms (n, B) of each record's shared gradient; summed in L1, in squares in L2."""
+    order = 1 if clip.norm == "l1" else 2
+    total = torch.zeros_like(signals[0][..., 0])
+    for step, a, g in zip(linear, inputs, signals, strict=True):
+        signal = torch.linalg.vector_norm(g, ord=order, dim=-1) ** order
+        if shared(step.weight):
+            total += signal * torch.linalg.vector_norm(a, ord=order, dim=-1) ** order
+        if step.bias is not None and shared(step.bias):
+            total += signal
+    return total if order == 1 else total.sqrt_()

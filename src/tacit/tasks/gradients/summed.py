@@ -1,0 +1,57 @@
+"""Engine for unclipped sums: one backward pass a batch, no per-record work."""
+
+import torch
+from torch import Tensor
+from torch.func import grad
+
+from tacit.tasks.gradients.chunks import blocks, slices
+from tacit.tasks.gradients.objective import Objective, Parameters
+
+RECORDS = 512  # of one node, worked on at once
+SMALL = 100_000  # parameters below which nodes are worked on together
+
+
+def gradient_sum(
+    objective: Objective, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, out: Tensor
+) -> None:
+    """Write Σ_b weight_b ∇ℓ_b into out (n, d)."""
+    out.zero_()
+    together = objective.layout.d <= SMALL and len(params) > 1
+    (_together if together else _one_by_one)(objective, params, x, y, weight, out)
+
+
+def _together(
+    objective: Objective, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, out: Tensor
+) -> None:
+    def total(p: Parameters, x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
+        return (weight * objective.losses(p, x, y)).sum()
+
+    gradients = torch.vmap(grad(total))
+    layout = objective.layout
+    for k, b in blocks(weight.shape[0], weight.shape[1], RECORDS):
+        out[k] += layout.flatten(gradients(layout.unflatten(params[k]), x[k, b], y[k, b], weight[k, b]))
+
+
+def _one_by_one(
+    objective: Objective, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, out: Tensor
+) -> None:
+    for i in range(len(params)):
+        # Leaves apart, not views of one vector: the gradient of each view would be a whole vector.
+        p = {k: v.detach().requires_grad_() for k, v in objective.layout.unflatten(params[i]).items()}
+        for b in slices(weight.shape[1], RECORDS):
+            with torch.enable_grad():
+                total = (weight[i, b] * objective.losses(p, x[i, b], y[i, b])).sum()
+            gradients = torch.autograd.grad(
+                total, list(p.values()), allow_unused=True, materialize_grads=True
+            )
+            out[i] += objective.layout.flatten(dict(zip(p, gradients, strict=True)))
+
+
+def losses(objective: Objective, params: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """Losses (n, B)."""
+    result = params.new_empty(y.shape[:2])
+    for i in range(len(params)):
+        p = objective.layout.unflatten(params[i])
+        for b in slices(y.shape[1], RECORDS):
+            result[i, b] = objective.losses(p, x[i, b], y[i, b])
+    return result

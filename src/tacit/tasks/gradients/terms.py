@@ -1,0 +1,86 @@
+"""One parameter's gradient for every record of a batch, in a form that is cheap to measure and to sum."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+class Term(Protocol):
+    """One parameter's per-record gradients, written out or not."""
+
+    def square(self) -> Tensor:
+        """Squared L2 norm of each record's gradient, (B,)."""
+
+    def sum(self, c: Tensor) -> Tensor:
+        """Σ_b c_b ∇_b, flat or in the parameter's shape."""
+
+    def numel(self) -> int:
+        """Numbers held."""
+
+
+@dataclass(frozen=True)
+class Direct:
+    """Per-record gradients written out, (B, …)."""
+
+    gradients: Tensor
+
+    def square(self) -> Tensor:
+        return torch.linalg.vector_norm(self.gradients.flatten(1), dim=1) ** 2
+
+    def sum(self, c: Tensor) -> Tensor:
+        return torch.einsum("b,bk->k", c, self.gradients.flatten(1))
+
+    def numel(self) -> int:
+        return self.gradients.numel()
+
+
+@dataclass(frozen=True)
+class Outer:
+    """∇_b = Σ_t g_bt a_btᵀ, from inputs a (B, T, I) and signals g (B, T, O); norms from T × T products."""
+
+    a: Tensor
+    g: Tensor
+
+    def square(self) -> Tensor:
+        if self.a.shape[1] == 1:
+            a, g = (torch.linalg.vector_norm(v.squeeze(1), dim=1) for v in (self.a, self.g))
+            return (a * g) ** 2
+        return ((self.a @ self.a.mT) * (self.g @ self.g.mT)).sum(dim=(1, 2)).clamp(min=0)
+
+    def sum(self, c: Tensor) -> Tensor:
+        return torch.einsum("ko,ki->oi", (self.g * c.view(-1, 1, 1)).flatten(0, 1), self.a.flatten(0, 1))
+
+    def numel(self) -> int:
+        return self.a.numel() + self.g.numel()
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Rows g (B, T, D) of an embedding's gradient, at the indices (B, T) that were looked up."""
+
+    index: Tensor
+    g: Tensor
+    rows: int
+
+    def square(self) -> Tensor:
+        same = self.index.unsqueeze(1) == self.index.unsqueeze(2)
+        return ((self.g @ self.g.mT) * same).sum(dim=(1, 2)).clamp(min=0)
+
+    def sum(self, c: Tensor) -> Tensor:
+        rows = (self.g * c.view(-1, 1, 1)).flatten(0, 1)
+        return rows.new_zeros(self.rows, rows.shape[1]).index_add_(0, self.index.flatten(), rows)
+
+    def numel(self) -> int:
+        return self.g.numel()
+
+
+def outer(a: Tensor, g: Tensor) -> Term:
+    """The cheaper of the two forms of Σ_t g_t a_tᵀ, for a (B, T, I) and g (B, T, O).
+
+    Both cost T·I·O multiplications once. Written out, I·O numbers go to memory and come back twice, each as
+    slow as about 32 multiplications; not written out, the norm takes T²(I + O) multiplications more.
+    """
+    t, i, o = a.shape[1], a.shape[2], g.shape[2]
+    return Outer(a, g) if t * t * (i + o) <= 32 * i * o else Direct(g.mT @ a)

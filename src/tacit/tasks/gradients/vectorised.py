@@ -1,0 +1,33 @@
+"""Engine for anything: per-record gradients by torch.func, in blocks that fit in memory."""
+
+import torch
+from torch import Tensor
+from torch.func import grad
+
+from tacit.tasks.clip import Clip
+from tacit.tasks.gradients.chunks import blocks
+from tacit.tasks.gradients.objective import Objective
+
+BYTES = 128 << 20  # of per-record gradients held at once
+
+
+def gradient_sum(
+    objective: Objective, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, clip: Clip | None, out: Tensor
+) -> None:
+    """Write Σ_b weight_b · factor_b · ∇ℓ_b into out (n, d); `clip` per record or None."""
+    layout = objective.layout
+    per_record = torch.vmap(torch.vmap(grad(objective.record), in_dims=(None, 0, 0)))
+    records = BYTES // (layout.d * params.element_size())
+    out.zero_()
+    for k, b in blocks(weight.shape[0], weight.shape[1], records):
+        gradients = per_record(layout.unflatten(params[k]), x[k, b], y[k, b])
+        flat = {name: gradients[name].flatten(2) for name in layout.names}
+        scaled = weight[k, b]
+        if clip is not None:
+            order = 1 if clip.norm == "l1" else 2
+            shared = [g for name, g in flat.items() if layout.is_shared(name)]
+            norms = torch.stack([torch.linalg.vector_norm(g, ord=order, dim=-1) for g in shared])
+            scaled = scaled * clip.at(k).factor(torch.linalg.vector_norm(norms, ord=order, dim=0))
+        for name, g in flat.items():
+            c = scaled if layout.is_shared(name) else weight[k, b]
+            out[k, layout.columns[name]] += torch.bmm(c.unsqueeze(1), g).squeeze(1)

@@ -1,0 +1,86 @@
+"""Where each parameter of a model lies in the flat vector that nodes step, noise and send."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from tacit.errors import TacitError
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Names and shapes of the parameters in the order of the vector; the first `shared` columns are shared.
+
+    >>> layout = Layout.of(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)), share=["1.*"])
+    >>> layout.names, layout.d, layout.shared
+    (('1.weight', '1.bias', '0.weight', '0.bias'), 23, 8)
+    >>> layout.unflatten(torch.zeros(5, 23))["0.weight"].shape
+    torch.Size([5, 3, 4])
+    """
+
+    names: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    shared: int
+
+    @classmethod
+    def of(cls, module: nn.Module, share: Sequence[str] | None = None) -> Layout:
+        """The layout of a module's trainable parameters; `share`: patterns such as `"head.*"` (None: all)."""
+        shapes = {name: tuple(p.shape) for name, p in module.named_parameters() if p.requires_grad}
+        if not shapes:
+            raise TacitError("this model has no parameter to train")
+        patterns = ["*"] if share is None else share
+        if not patterns:
+            raise TacitError(
+                "share is empty; name at least one parameter, or leave share out to share all of them"
+            )
+        for pattern in patterns:
+            if not any(fnmatchcase(name, pattern) for name in shapes):
+                raise TacitError(
+                    f'share pattern "{pattern}" matches no parameter; there are: {", ".join(shapes)}'
+                )
+        shared = [name for name in shapes if any(fnmatchcase(name, pattern) for pattern in patterns)]
+        names = shared + [name for name in shapes if name not in shared]
+        return cls(tuple(names), tuple(shapes[k] for k in names), sum(math.prod(shapes[k]) for k in shared))
+
+    @cached_property
+    def d(self) -> int:
+        """Length of the vector."""
+        return sum(math.prod(shape) for shape in self.shapes)
+
+    @cached_property
+    def columns(self) -> dict[str, slice]:
+        """Each parameter's columns of the vector."""
+        ends = [0]
+        for shape in self.shapes:
+            ends.append(ends[-1] + math.prod(shape))
+        return {name: slice(*ends[i : i + 2]) for i, name in enumerate(self.names)}
+
+    def is_shared(self, name: str) -> bool:
+        return bool(self.columns[name].stop <= self.shared)
+
+    def flatten(self, parameters: Mapping[str, Tensor]) -> Tensor:
+        """Name to (…, *shape), joined to (…, d)."""
+        parts = []
+        for name, shape in zip(self.names, self.shapes, strict=True):
+            value = parameters[name]
+            parts.append(value.reshape(*value.shape[: value.dim() - len(shape)], -1))
+        return torch.cat(parts, dim=-1)
+
+    def unflatten(self, params: Tensor) -> dict[str, Tensor]:
+        """(…, d) as views name to (…, *shape): writing to one writes to the vector."""
+        return {
+            name: params[..., self.columns[name]].view(*params.shape[:-1], *shape)
+            for name, shape in zip(self.names, self.shapes, strict=True)
+        }
+
+    def initial(self, module: nn.Module) -> Tensor:
+        """The module's present parameters as one vector (d,), a copy."""
+        values = dict(module.named_parameters())
+        return self.flatten({name: values[name].detach() for name in self.names})

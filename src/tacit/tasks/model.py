@@ -1,0 +1,136 @@
+"""A model as the rest of Tacit sees it: a loss of one flat parameter vector, with per-record gradients."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from tacit.errors import TacitError
+from tacit.tasks.clip import Clip
+from tacit.tasks.gradients import Engine, FunctionObjective, Gradients, ModuleObjective
+from tacit.tasks.gradients.objective import FlatLoss, RecordLoss
+from tacit.tasks.layout import Layout
+from tacit.tasks.models.check import check_independence, check_module
+
+
+def cross_entropy(output: Tensor, target: Tensor) -> Tensor:
+    """The default loss: −log softmax(output)[target], one a record."""
+    return F.cross_entropy(output, target, reduction="none")
+
+
+class Model:
+    """A module with a per-record loss, or a loss of a flat vector, for n nodes at once: params (n, d).
+
+    The first `shared` columns of the vector are the parameters that `share` picks (all, when None). The dtype
+    of `params` decides that of the computation.
+
+    >>> model = Model(nn.Linear(3, 2))
+    >>> params = model.initial().repeat(5, 1)
+    >>> x, y, weight = torch.ones(5, 4, 3), torch.zeros(5, 4, dtype=torch.long), torch.ones(5, 4)
+    >>> model.gradient_sum(params, x, y, weight, Clip(0.1)).norm(dim=1)
+    tensor([0.4000, 0.4000, 0.4000, 0.4000, 0.4000])
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        loss: RecordLoss = cross_entropy,
+        share: Sequence[str] | None = None,
+        engine: Engine = "auto",
+    ) -> None:
+        check_module(module)
+        layout = Layout.of(module, share)
+        module = copy.deepcopy(module).requires_grad_(False)
+        for layer in module.modules():
+            if getattr(layer, "inplace", False) is True:
+                layer.inplace = False  # type: ignore[assignment]  # the ghost engine keeps what it would overwrite
+        self._start(ModuleObjective(module, loss, layout), layout.initial(module), engine)
+
+    @classmethod
+    def from_loss(
+        cls, loss: FlatLoss, initial: Tensor, shared: int | None = None, engine: Engine = "auto"
+    ) -> Model:
+        """The model whose loss on one record is `loss(params (d,), x, y)`, differentiable by torch.func.
+
+        >>> mean = Model.from_loss(lambda w, x, y: ((w - x) ** 2).sum() / 2, torch.zeros(2))
+        >>> x, y, weight = torch.ones(1, 3, 2), torch.zeros(1, 3), torch.ones(1, 3)
+        >>> mean.gradient_sum(torch.zeros(1, 2), x, y, weight, None)
+        tensor([[-3., -3.]])
+        """
+        d = initial.numel()
+        shared = d if shared is None else shared
+        if initial.dim() != 1 or not 1 <= shared <= d:
+            raise TacitError(
+                f"a loss needs an initial vector (d,) and 1 to d shared entries, not {shared} of {d}"
+            )
+        parts = {"shared": (shared,)} | ({"local": (d - shared,)} if shared < d else {})
+        layout = Layout(tuple(parts), tuple(parts.values()), shared)
+        model = cls.__new__(cls)
+        model._start(FunctionObjective(loss, layout), initial.detach().clone(), engine)
+        return model
+
+    def _start(self, objective: ModuleObjective | FunctionObjective, initial: Tensor, engine: Engine) -> None:
+        self.layout, self.d, self.shared = objective.layout, objective.layout.d, objective.layout.shared
+        self._objective, self._initial = objective, initial
+        self._gradients = Gradients(objective, engine)
+        self._checked = isinstance(objective, FunctionObjective)
+
+    def initial(self) -> Tensor:
+        """The parameters (d,) the model came with."""
+        return self._initial.clone()
+
+    def outputs(self, params: Tensor, x: Tensor) -> Tensor:
+        """What the module says, (B, …), for one parameter vector (d,) and records x (B, …)."""
+        if isinstance(self._objective, FunctionObjective):
+            raise TacitError("this model is a loss function: it has losses but no outputs")
+        with torch.no_grad():
+            return self._objective.outputs(self.layout.unflatten(params), self._like(params, x))
+
+    def losses(self, params: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        """Each record's loss (n, B), for params (n, d), x (n, B, …), y (n, B)."""
+        self._fits(params)
+        return self._gradients.losses(params, self._like(params, x), y)
+
+    def gradient_sum(
+        self,
+        params: Tensor,
+        x: Tensor,
+        y: Tensor,
+        weight: Tensor,
+        clip: Clip | None,
+        out: Tensor | None = None,
+    ) -> Tensor:
+        """Σ_b weight_b · factor(‖∇_shared ℓ_b‖) · ∇ℓ_b, (n, d); weight (n, B) is 0 where a record is padding.
+
+        The factor applies to the shared columns only; the local ones are a plain weighted sum. A clip per
+        batch applies to the shared part of the weighted sum instead (with weights 1/B, to the mean). `out`
+        (n, d), if given, is written and returned.
+        """
+        self._fits(params)
+        x, weight = self._like(params, x), weight.to(params.dtype)
+        self._check(x)
+        return self._gradients.sum(params, x, y, weight, clip, out)
+
+    def _fits(self, params: Tensor) -> None:
+        if params.dim() != 2 or params.shape[1] != self.d:
+            raise TacitError(
+                f"parameters have shape {tuple(params.shape)}; this model takes (nodes, {self.d})"
+            )
+
+    def _like(self, params: Tensor, x: Tensor) -> Tensor:
+        """Records in the dtype of the parameters, and the module's frozen parameters and buffers too."""
+        if isinstance(self._objective, ModuleObjective) and params.dtype != self._initial.dtype:
+            self._objective.module.to(params.dtype)
+        return x.to(params.dtype) if x.is_floating_point() else x
+
+    def _check(self, x: Tensor) -> None:
+        """Once, on the first two records seen: that the module treats each record alone."""
+        records = x.flatten(0, 1)[:2]
+        if not self._checked and len(records) == 2:
+            assert isinstance(self._objective, ModuleObjective)
+            check_independence(self._objective.module, records)
+            self._checked = True

@@ -1,0 +1,73 @@
+"""Logistic regression, multilayer perceptron, small convolutional network."""
+
+import math
+
+import torch
+from torch import nn
+
+from tacit.tasks.models.registry import ACTIVATIONS, Activation, image, models
+
+
+@models.register("logistic")
+def logistic(inputs: tuple[int, ...], classes: int, biases: bool = True) -> nn.Module:
+    """Logistic (softmax) regression.
+
+    >>> logistic((1, 28, 28), 10)(torch.zeros(5, 1, 28, 28)).shape
+    torch.Size([5, 10])
+    """
+    return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(inputs), classes, bias=biases))
+
+
+@models.register("mlp")
+def mlp(
+    inputs: tuple[int, ...],
+    classes: int,
+    hidden: tuple[int, ...] = (64,),
+    activation: Activation = "tanh",
+    biases: bool = True,
+) -> nn.Module:
+    """Multilayer perceptron; hidden = (10, 784) on 28×28 images is the network of PartPSP.
+
+    >>> mlp((4,), 2, hidden=(3,))
+    Sequential(
+      (0): Flatten(start_dim=1, end_dim=-1)
+      (1): Linear(in_features=4, out_features=3, bias=True)
+      (2): Tanh()
+      (3): Linear(in_features=3, out_features=2, bias=True)
+    )
+    """
+    widths = [math.prod(inputs), *hidden, classes]
+    layers: list[nn.Module] = [nn.Flatten()]
+    for i in range(len(widths) - 1):
+        layers.append(nn.Linear(widths[i], widths[i + 1], bias=biases))
+        layers.append(ACTIVATIONS[activation]())
+    return nn.Sequential(*layers[:-1])
+
+
+@models.register("cnn")
+def cnn(
+    inputs: tuple[int, ...], classes: int, width: int = 16, hidden: int = 32, activation: Activation = "tanh"
+) -> nn.Module:
+    """Convolutional network, 2 convolutions and 2 linear layers: 26,010 parameters on 28×28 grey images.
+
+    The usual network of private image classification; images smaller than 16×16 are not strided.
+
+    >>> sum(p.numel() for p in cnn((1, 28, 28), 10).parameters())
+    26010
+    """
+    channels, height, breadth = image("cnn", inputs, least=7)
+    stride = 2 if min(height, breadth) >= 16 else 1
+    act = ACTIVATIONS[activation]
+    features = nn.Sequential(
+        nn.Conv2d(channels, width, 8, stride=stride, padding=3),
+        act(),
+        nn.MaxPool2d(2, 1),
+        nn.Conv2d(width, 2 * width, 4, stride=stride),
+        act(),
+        nn.MaxPool2d(2, 1),
+        nn.Flatten(),
+    )
+    with torch.no_grad():
+        size = features(torch.zeros(1, *inputs)).shape[1]
+    head = nn.Sequential(nn.Linear(size, hidden), act(), nn.Linear(hidden, classes))
+    return nn.Sequential(*features, *head)

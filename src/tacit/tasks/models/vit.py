@@ -1,0 +1,103 @@
+"""A small Vision Transformer, every parameter in a layer whose per-record gradient norm is cheap."""
+
+import torch
+from torch import Tensor, nn
+
+from tacit.errors import TacitError
+from tacit.tasks.models.registry import image, models
+
+
+class Position(nn.Module):
+    """Adds one learned vector a position; a module, so that the gradient engine can see it."""
+
+    def __init__(self, length: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(0.02 * torch.randn(length, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.weight
+
+
+class Attention(nn.Module):
+    """softmax(q kᵀ / √width) v, in several heads."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v, self.out = (nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (
+            layer(x).unflatten(-1, (self.heads, -1)).transpose(-3, -2) for layer in (self.q, self.k, self.v)
+        )
+        weights = torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, dim=-1)
+        mixed: Tensor = self.out((weights @ v).transpose(-3, -2).flatten(-2))
+        return mixed
+
+
+class Block(nn.Module):
+    """x + attention(norm x), then x + mlp(norm x)."""
+
+    def __init__(self, width: int, heads: int, expand: int) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention = Attention(width, heads)
+        self.mlp = nn.Sequential(
+            nn.Linear(width, expand * width), nn.GELU(), nn.Linear(expand * width, width)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(self.norm1(x))
+        x = x + self.mlp(self.norm2(x))
+        return x
+
+
+class ViT(nn.Module):
+    """Patches to vectors, blocks, mean over positions, one linear layer."""
+
+    def __init__(
+        self,
+        channels: int,
+        length: int,
+        classes: int,
+        patch: int,
+        width: int,
+        depth: int,
+        heads: int,
+        expand: int,
+    ) -> None:
+        super().__init__()
+        self.embed = nn.Conv2d(channels, width, patch, stride=patch)
+        self.position = Position(length, width)
+        self.blocks = nn.Sequential(*(Block(width, heads, expand) for _ in range(depth)))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.blocks(self.position(self.embed(x).flatten(-2).mT))
+        logits: Tensor = self.head(self.norm(h).mean(dim=-2))
+        return logits
+
+
+@models.register("vit")
+def vit(
+    inputs: tuple[int, ...],
+    classes: int,
+    patch: int = 4,
+    width: int = 64,
+    depth: int = 4,
+    heads: int = 4,
+    expand: int = 2,
+) -> nn.Module:
+    """Vision Transformer, small: square patches, learned positions, mean pooling.
+
+    >>> vit((3, 32, 32), 10)(torch.zeros(2, 3, 32, 32)).shape
+    torch.Size([2, 10])
+    """
+    channels, height, breadth = image("vit", inputs)
+    if height % patch or breadth % patch:
+        raise TacitError(f"model vit: patch = {patch} does not divide a {height}×{breadth} image")
+    if width % heads:
+        raise TacitError(f"model vit: heads = {heads} does not divide width = {width}")
+    length = (height // patch) * (breadth // patch)
+    return ViT(channels, length, classes, patch, width, depth, heads, expand)

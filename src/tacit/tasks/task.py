@@ -1,0 +1,157 @@
+"""What is learned, from which records: a model, a loss and every hosted node's shard."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from tacit.errors import TacitError
+from tacit.privacy.bounded import Bounded, Relation, SamplingKind, Source
+from tacit.privacy.ledger import Ledger
+from tacit.privacy.noise import Noise
+from tacit.tasks.clip import Clip
+from tacit.tasks.data import Dataset
+from tacit.tasks.model import Model
+from tacit.tasks.sampling import Sampler
+
+
+_TEST_BATCH = 2048  # records tested at once
+
+
+class Metrics(NamedTuple):
+    """On the test set, which belongs to no node: reporting it tells nothing about the records."""
+
+    loss: float
+    accuracy: float
+
+
+class Task:
+    """The records of the hosted nodes and the model they train.
+
+    `nodes` are the global ids of the rows; by default all shards are hosted here. `gradient` is the only way
+    from the records to an algorithm, and what it returns can leave the node only by a mechanism's `release`.
+
+    >>> from tacit.tasks import datasets, models, shards
+    >>> data = datasets.build("digits")
+    >>> module = models.build("logistic", {"inputs": data.inputs, "classes": data.classes})
+    >>> parts = shards["iid"](data.y.numpy(), 4, 0)
+    >>> task = Task(Model(module), data, parts, batch=16)
+    >>> g = task.gradient(task.initial(), step=0, clip=Clip(1.0))
+    >>> tuple(g.value.shape), g.sensitivity.tolist()  # C / B: the sum moves by at most C, the mean by C / B
+    ((4, 650), [0.0625, 0.0625, 0.0625, 0.0625])
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        data: Dataset,
+        shards: Sequence[npt.NDArray[np.int64]],
+        *,
+        batch: int | None = None,
+        sampling: SamplingKind = "poisson",
+        relation: Relation | None = None,
+        noise: Noise | None = None,
+        ledger: Ledger | None = None,
+        nodes: npt.NDArray[np.int64] | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self.model, self.data, self.shards, self.dtype = model, data, shards, dtype
+        self.nodes = np.arange(len(shards)) if nodes is None else nodes
+        self.noise = noise or Noise.from_seed(0)
+        self.ledger = Ledger() if ledger is None else ledger
+        self.sizes = np.array([len(shard) for shard in shards], np.int64)
+        if self.sizes.min() < 1:
+            raise TacitError(
+                f"node {self.nodes[self.sizes.argmin()]} has no records: use fewer nodes or another sharding"
+            )
+        self._options = (batch, sampling, relation)
+        self.sampler = Sampler(self.sizes, batch, sampling, self.nodes, self.noise, relation)
+        self._records = torch.nn.utils.rnn.pad_sequence(
+            [torch.as_tensor(s) for s in shards], batch_first=True
+        )
+        self.draws = 0
+
+    @property
+    def n(self) -> int:
+        """Nodes hosted here."""
+        return len(self.shards)
+
+    @property
+    def d(self) -> int:
+        """Parameters of the model."""
+        return self.model.d
+
+    def host(self, rows: Sequence[int], ledger: Ledger | None = None) -> Task:
+        """The same task with only these rows' nodes, as another process would host it."""
+        batch, sampling, relation = self._options
+        return Task(
+            self.model,
+            self.data,
+            [self.shards[row] for row in rows],
+            batch=batch,
+            sampling=sampling,
+            relation=relation,
+            noise=self.noise,
+            ledger=ledger,
+            nodes=self.nodes[list(rows)],
+            dtype=self.dtype,
+        )
+
+    def initial(self) -> Tensor:
+        """(n, d): every node starts from the same parameters."""
+        return self.model.initial().to(self.dtype).repeat(self.n, 1)
+
+    def gradient(
+        self, params: Tensor, step: int, clip: Clip | None = None, purpose: str = "gradient"
+    ) -> Bounded:
+        """The mean gradient of draw `step` at each node's row of `params`.
+
+        It divides by the *expected* batch size, which is public; the realised one depends on the records.
+        """
+        drawn = self.sampler.draw(step)
+        records = self._records.gather(1, drawn.index)
+        x, y = self.data.x[records].to(self.dtype), self.data.y[records]
+        weight = drawn.weight.to(self.dtype)
+        per_record = clip if clip is not None and clip.per == "record" else None
+        value = self.model.gradient_sum(params, x, y, weight, per_record)
+        value /= torch.from_numpy(self.sampler.batch[:, None]).to(self.dtype)
+        if clip is not None and clip.per == "batch":
+            value = clip.rows(value)
+        self.draws += 1
+        self.ledger.open(step, purpose)
+        return Bounded(
+            value=value,
+            sensitivity=None if clip is None else self._sensitivity(clip),
+            norm="l1" if clip is not None and clip.norm == "l1" else "l2",
+            sampling=self.sampler.sampling,
+            step=step,
+            purpose=purpose,
+            source=Source(self.nodes, self.ledger, self.noise),
+        )
+
+    def _sensitivity(self, clip: Clip) -> npt.NDArray[np.float64]:
+        """How far one record moves the mean: by C / B where it is added to or removed from the sum, by 2C / B where it
+        is replaced; a clipped *batch* can swing from one side of its ball to the other."""
+        bound = np.broadcast_to(np.asarray(clip.bound, np.float64), (self.n,))
+        if clip.per == "batch":
+            return 2.0 * bound
+        swing = 1.0 if self.sampler.sampling.relation == "add-remove" else 2.0
+        return swing * bound / self.sampler.batch
+
+    @torch.no_grad()
+    def evaluate(self, params: Tensor) -> Metrics:
+        """Loss and accuracy of one model (d,) on the test set; a bare loss function has no accuracy (NaN)."""
+        loss = right = 0.0
+        batches = zip(self.data.test_x.split(_TEST_BATCH), self.data.test_y.split(_TEST_BATCH), strict=True)
+        for x, y in batches:
+            x = x.to(self.dtype)
+            loss += float(self.model.losses(params[None], x[None], y[None]).sum())
+            outputs = self.model.outputs(params, x)
+            right += math.nan if outputs is None else float((outputs.argmax(1) == y).sum())
+        return Metrics(loss / len(self.data.test_y), right / len(self.data.test_y))

@@ -1,0 +1,37 @@
+"""The slow and obvious way to a clipped gradient sum: one node and one record at a time."""
+
+import torch
+from torch import Tensor, nn
+
+from tacit.tasks.layout import Layout
+
+
+def naive_gradient_sum(record_loss, params, x, y, weight, shared, bound=None, norm="l2"):
+    """Σ_b weight_b · factor_b · ∇ℓ_b by autograd, record by record, for `record_loss(vector, x, y)`."""
+    out = torch.zeros_like(params)
+    for i in range(params.shape[0]):
+        for b in range(x.shape[1]):
+            vector = params[i].clone().requires_grad_()
+            (g,) = torch.autograd.grad(record_loss(vector, x[i, b], y[i, b]), vector)
+            if bound is not None:
+                c = float(bound[i]) if isinstance(bound, Tensor) else bound
+                size = float(g[:shared].abs().sum() if norm == "l1" else (g[:shared] ** 2).sum().sqrt())
+                factor = c / (c + size) if norm == "smooth" else min(1.0, c / size) if size else 1.0
+                g = torch.cat([factor * g[:shared], g[shared:]])
+            out[i] += weight[i, b] * g
+    return out
+
+
+def module_loss(module: nn.Module, layout: Layout, loss):
+    """A module's loss on one record as a function of the vector, by setting the module's own parameters."""
+
+    def record(vector, x, y):
+        parts, start = {}, 0
+        for name, shape in zip(layout.names, layout.shapes, strict=True):
+            size = int(torch.tensor(shape).prod()) if shape else 1
+            parts[name] = vector[start : start + size].reshape(shape)
+            start += size
+        output = torch.func.functional_call(module, parts, (x[None],))
+        return loss(output, y[None])[0]
+
+    return record

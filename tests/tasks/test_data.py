@@ -1,0 +1,190 @@
+"""Dataset: what it accepts, what it makes of it, and every refusal."""
+
+import numpy as np
+import pytest
+import torch
+
+from tacit.errors import TacitError
+from tacit.tasks.data import Dataset, datasets
+
+X = np.arange(40.0).reshape(20, 2)
+Y = np.repeat([3, 7], 10)
+
+
+def refused(match: str):
+    return pytest.raises(TacitError, match=match)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.tensor, np.ndarray.tolist])
+def test_any_array_gives_the_same_data(kind):
+    data = Dataset.from_arrays(kind(X), kind(Y))
+    assert data.x.dtype == torch.float32
+    assert data.y.dtype == torch.int64
+    assert (data.inputs, data.classes, len(data.x), len(data.test_x)) == ((2,), 2, 16, 4)
+    assert data.test_y.bincount().tolist() == [2, 2]
+    # each record keeps its own label
+    assert torch.equal(data.y, (data.x[:, 0] >= 20).long())
+
+
+def test_split_depends_on_the_seed_alone():
+    one, same, other = (Dataset.from_arrays(X, Y, seed=seed) for seed in (1, 1, 2))
+    assert torch.equal(one.x, same.x)
+    assert not torch.equal(one.x, other.x)
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], [False, True], [-1, 1], [0.5, 2.5]])
+def test_labels_are_numbered_in_sorted_order(labels):
+    data = Dataset.from_arrays(X, np.repeat(labels, 10), test=(X, np.repeat(labels[::-1], 10)))
+    assert data.y.tolist() == [0] * 10 + [1] * 10
+    assert data.test_y.tolist() == [1] * 10 + [0] * 10
+
+
+def test_given_labels_number_the_classes_alike_on_a_site_that_lacks_one():
+    data = Dataset.from_arrays(X, np.repeat(["c", "a"], 10), labels=["c", "b", "a"], test=(X, ["b"] * 20))
+    assert data.classes == 3
+    assert set(data.y.tolist()) == {0, 2}
+    assert set(data.test_y.tolist()) == {1}
+    assert Dataset.from_arrays(X, Y, labels=[3, 5, 7]).classes == 3
+
+
+def test_the_users_array_is_not_shared():
+    x = X.astype(np.float32)
+    data = Dataset.from_arrays(x, Y, test=(x, Y))
+    data.x.zero_()
+    assert x[1, 1] == 3
+
+
+def test_limit_keeps_the_first_of_each_class_in_proportion():
+    y = np.tile([0, 0, 0, 1], 25)
+    data = Dataset.from_arrays(np.arange(100.0)[:, None], y, test=(np.zeros((2, 1)), [0, 1]))
+    part = data.limited(40)
+    assert part.y.bincount().tolist() == [30, 10]
+    assert torch.equal(part.x.flatten(), torch.arange(40.0))
+    assert len(part.test_x) == 2
+    assert data.limited(None) is data
+
+
+def test_limit_keeps_a_rare_class():
+    y = np.r_[np.zeros(998, int), 1, 1]
+    data = Dataset.from_arrays(np.zeros((1000, 1)), y, test=(np.zeros((1, 1)), [1]))
+    assert data.limited(10).y.bincount().tolist() == [9, 1]
+
+
+def test_unit_norm():
+    data = datasets.build("digits", {"normalise": "unit"})
+    assert torch.allclose(data.x.flatten(1).norm(dim=1), torch.ones(len(data.x)))
+    assert torch.allclose(data.test_x.flatten(1).norm(dim=1), torch.ones(len(data.test_x)))
+    zero = Dataset.from_arrays(np.zeros((20, 2)), Y).normalised("unit")
+    assert not zero.x.any()
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (np.where(X == 5, np.nan, X), r"data set mine: x holds 1 NaN .*row 2, column 1 \(from 0\)"),
+        (np.where(X > 36, np.inf, X), r"3 NaN or infinite values, first at row 18, column 1"),
+        (np.where(X == 5, 1e300, X), r"1 NaN or infinite value, first at row 2, column 1"),
+        (np.where(X == 5, np.nan, X).reshape(20, 1, 2, 1), r"row 2, column \(0, 1, 0\)"),
+        (X[:-1], "x has 19 records but y 20 labels"),
+        (X.flatten(), r"records × features .* not of shape \(40,\)"),
+        (X[:, :0], r"x is empty, of shape \(20, 0\)"),
+        (X.astype(str), "x holds text; numbers are needed"),
+        (X.astype(object), "x holds object values; numbers are needed"),
+        (X * 1j, "x holds complex128 values"),
+        ([[1, 2], [3]], "rows of x differ in length"),
+    ],
+)
+def test_bad_records(x, message):
+    with refused(message):
+        Dataset.from_arrays(x, Y, name="mine")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"test": 1.5}, "test = 1.5 must be a share between 0 and 1"),
+        ({"test": 0.0}, "test = 0.0 must be a share"),
+        ({"test": 0.01}, "leaves 19 records to train and 1 to test, fewer than the 2 classes"),
+        ({"test": (X, Y[:-1])}, "test_x has 20 records but test_y 19 labels"),
+        ({"test": (X, Y + 1)}, r"label 4 at row 0 of test_y \(from 0\) is none of the labels 3, 7"),
+        ({"test": (X[:, :1], Y)}, r"training records have shape \(2,\), test records \(1,\)"),
+        ({"test": (X[:0], Y[:0])}, "test_x is empty"),
+        ({"labels": [3, 4]}, "label 7 at row 10 of y"),
+        ({"labels": ["3", "7"]}, "label 3 at row 0 of y .* none of the labels 3, 7"),
+        ({"labels": [3, 7, 7]}, "labels must be a list of different values"),
+    ],
+)
+def test_bad_split_or_labels(options, message):
+    with refused(message):
+        Dataset.from_arrays(X, Y, **options)
+
+
+def test_bad_classes():
+    with refused("class 1.0 has 1 record; .* at least 2"):
+        Dataset.from_arrays(X, np.r_[np.zeros(19), 1])
+    with refused("there is 1 class of labels; at least 2"):
+        Dataset.from_arrays(X, np.zeros(20))
+    with refused("y holds 1 NaN or infinite value, first at row 3"):
+        Dataset.from_arrays(X, np.where(np.arange(20) == 3, np.nan, Y))
+    for limit in (1, 21):
+        with refused(f"limit = {limit} must be between its 2 classes and 16 records"):
+            Dataset.from_arrays(X, Y).limited(limit)
+
+
+def test_direct_construction_is_checked():
+    x, y = torch.zeros(4, 2), torch.tensor([0, 1, 2, 0])
+    with refused("label 2 at row 2 of test_y is outside 0 … 1"):
+        Dataset("d", x, y.clamp(max=1), x, y, classes=2)
+    with refused("label -1 at row 0 of y is outside"):
+        Dataset("d", x, y - 1, x, y, classes=3)
+    with refused("x must be float32 and y int64, not torch.float64 and torch.int64"):
+        Dataset("d", x.double(), y, x, y, classes=3)
+
+
+def test_digits():
+    data = datasets.build("digits")
+    assert (data.inputs, len(data.x), len(data.test_x)) == ((1, 8, 8), 1437, 360)
+    assert (data.x.min(), data.x.max()) == (0, 1)
+    assert torch.equal(data.x, datasets.build("digits").x)
+    assert len(datasets.build("digits", {"limit": 100}).y) == 100
+
+
+def test_synthetic_logistic_follows_its_model():
+    data = datasets.build("synthetic-logistic", {"records": 50_000, "dimension": 3, "seed": 4})
+    w = torch.from_numpy(np.random.default_rng(4).standard_normal(3)).float()
+    chance = torch.sigmoid(data.x @ w)
+    assert abs((data.y - chance).mean()) < 0.01
+    assert abs(((data.y - chance) * (data.x @ w)).mean()) < 0.02
+    clean = datasets.build("synthetic-logistic", {"noise": 0})
+    w = torch.from_numpy(np.random.default_rng(0).standard_normal(5)).float()
+    assert torch.equal(clean.test_y, (clean.test_x @ w > 0).long())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"records": 0}, "records must be at least 1, not 0"),
+        ({"dimension": -1}, "dimension must be at least 1, not -1"),
+        ({"noise": -1}, "noise must be at least 0 and finite, not -1"),
+        ({"noise": float("nan")}, "noise must be at least 0 and finite, not nan"),
+        ({"recrods": 5}, 'unknown parameter .* did you mean "records"'),
+    ],
+)
+def test_bad_synthetic(options, message):
+    with refused(message):
+        datasets.build("synthetic-logistic", options)
+
+
+def test_every_data_set_has_a_description():
+    assert all(line.endswith((".", "?")) or ":" in line for line in datasets.describe().values())
+    assert set(datasets) >= {
+        "digits",
+        "mnist",
+        "fashion-mnist",
+        "cifar10",
+        "a9a",
+        "w8a",
+        "mushrooms",
+        "npz",
+        "csv",
+    }

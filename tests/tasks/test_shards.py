@@ -1,0 +1,203 @@
+"""Shards: disjoint, of the sizes and classes asked for, the same for the same seed."""
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tacit.errors import TacitError
+from tacit.tasks.shards import by_class, by_size, dirichlet, iid, shards
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+@st.composite
+def settings(draw):
+    """Labels of unequal classes, a number of nodes that they go round, and a seed."""
+    counts = draw(st.lists(st.integers(1, 60), min_size=1, max_size=6))
+    seed = draw(seeds)
+    labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
+    return labels, draw(st.integers(1, min(len(labels), 20))), seed
+
+
+def sizes_of(parts):
+    return np.array([len(part) for part in parts])
+
+
+def check(parts, labels, nodes, complete=True):
+    every = np.concatenate(parts)
+    assert len(parts) == nodes
+    assert every.dtype == np.int64
+    assert len(np.unique(every)) == len(every)
+    assert every.min(initial=0) >= 0
+    assert every.max(initial=0) < len(labels)
+    if complete:
+        assert len(every) == len(labels)
+
+
+@given(settings())
+def test_iid(setting):
+    labels, nodes, _ = setting
+    parts = iid(*setting)
+    check(parts, labels, nodes)
+    assert np.ptp(sizes_of(parts)) <= 1
+    records = len(labels) // nodes
+    parts = iid(*setting, records=records)
+    check(parts, labels, nodes, complete=False)
+    assert set(sizes_of(parts)) == {records}
+
+
+@given(settings(), st.floats(0.01, 100), st.data())
+def test_dirichlet(setting, alpha, data):
+    labels, nodes, _ = setting
+    least = data.draw(st.integers(0, len(labels) // nodes))
+    parts = dirichlet(*setting, alpha=alpha, min_records=least)
+    check(parts, labels, nodes)
+    assert sizes_of(parts).min() >= least
+
+
+@given(settings(), st.data())
+def test_sizes(setting, data):
+    labels, nodes, _ = setting
+    sizes = data.draw(st.lists(st.integers(1, len(labels) // nodes), min_size=nodes, max_size=nodes))
+    parts = by_size(*setting, sizes=sizes)
+    check(parts, labels, nodes, complete=False)
+    assert sizes_of(parts).tolist() == sizes
+
+
+@given(st.integers(1, 12), st.floats(0.1, 10), seeds)
+def test_ratio(nodes, ratio, seed):
+    labels = np.zeros(5000, np.int64)
+    parts = by_size(labels, nodes, seed, ratio=ratio)
+    check(parts, labels, nodes)
+    sizes = sizes_of(parts)
+    if nodes > 1:
+        assert sizes[-1] / sizes[0] == pytest.approx(ratio, rel=0.05)
+
+
+@given(st.integers(2, 8), st.integers(1, 15), st.data(), seeds)
+def test_classes(count, nodes, data, seed):
+    labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(count) * 10, 40))
+    per_node = data.draw(st.integers(1, count))
+    parts = by_class(labels, nodes, seed, per_node=per_node)
+    check(parts, labels, nodes, complete=nodes * per_node >= count)
+    held = [np.unique(labels[part]) for part in parts]
+    assert {len(classes) for classes in held} == {per_node}
+    holders = np.bincount(np.concatenate(held) // 10, minlength=count)
+    assert np.ptp(holders) <= 1
+    assert len(np.unique(np.concatenate(held))) == min(count, nodes * per_node)
+
+
+@given(st.integers(2, 8), st.integers(1, 8), st.data(), seeds)
+def test_classes_and_records(count, nodes, data, seed):
+    labels = np.repeat(np.arange(count), 200)
+    per_node = data.draw(st.integers(1, count))
+    records = data.draw(st.integers(per_node, max(per_node, 100 * count // nodes // 2)))
+    try:
+        parts = by_class(labels, nodes, seed, per_node=per_node, records=records)
+    except TacitError:  # few classes held by few nodes: the class is too small
+        assert -(-records // per_node) * -(-nodes * per_node // count) > 200
+        return
+    check(parts, labels, nodes, complete=False)
+    assert set(sizes_of(parts)) == {records}
+    for part in parts:
+        counts = np.bincount(labels[part])
+        assert np.ptp(counts[counts > 0]) <= 1
+        assert (counts > 0).sum() == per_node
+
+
+def test_classes_use_every_record_when_they_just_fit():
+    labels = np.repeat(np.arange(10), 600)
+    parts = by_class(labels, 10, 3, per_node=6, records=600)
+    check(parts, labels, 10)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("iid", {}), ("classes", {"per_node": 3}), ("dirichlet", {"alpha": 0.2}), ("sizes", {"ratio": 3.0})],
+)
+def test_same_seed_same_shards(name, options):
+    labels = np.random.default_rng(0).integers(0, 5, 500)
+
+    def make(seed):
+        return shards.build(name, {"labels": labels, "nodes": 7, "seed": seed, **options})
+
+    first, again, other = make(1), make(1), make(2)
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
+
+
+def test_dirichlet_concentrates_as_alpha_falls():
+    labels = np.repeat(np.arange(10), 500)
+
+    def share(alpha):
+        """Mean share of a node's commonest class."""
+        parts = dirichlet(labels, 10, 0, alpha=alpha)
+        return np.mean([np.bincount(labels[part]).max() / len(part) for part in parts])
+
+    assert share(1000) < 0.15 < 0.3 < share(0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("iid", {}),
+        ("classes", {"per_node": 2}),
+        ("dirichlet", {"alpha": 0.1, "min_records": 5}),
+        ("sizes", {"ratio": 9.0}),
+    ],
+)
+def test_ten_thousand_nodes(name, options):
+    labels = np.random.default_rng(0).integers(0, 10, 60_000)
+    start = time.perf_counter()
+    parts = shards[name](labels, 10_000, 0, **options)
+    assert time.perf_counter() - start < 5
+    check(parts, labels, 10_000)
+    assert sizes_of(parts).min() >= options.get("min_records", 1)
+
+
+LABELS = np.repeat(np.arange(4), 25)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("iid", {"nodes": 0}, "sharding iid: nodes must be at least 1, not 0"),
+        ("iid", {"nodes": 101}, "101 nodes are more than the 100 records"),
+        (
+            "iid",
+            {"nodes": 3, "records": 34},
+            "records = 34 a node must be between 1 and, for 100 records on 3 nodes, 33",
+        ),
+        ("iid", {"labels": np.zeros((2, 2), int)}, r"one a record, not of shape \(2, 2\)"),
+        ("classes", {"per_node": 5}, "per_node must be between 1 and the 4 classes, not 5"),
+        ("classes", {"per_node": 0}, "between 1 and the 4 classes, not 0"),
+        ("classes", {"per_node": 3, "records": 2}, "2 records a node cannot hold 3 classes"),
+        (
+            "classes",
+            {"nodes": 2, "per_node": 1, "records": 30},
+            r"class \d has 25 records, but .* \(1 of 2 nodes\) need 30",
+        ),
+        ("classes", {"nodes": 60, "per_node": 2}, r"\(30 of 60 nodes\) need 30"),
+        ("dirichlet", {"alpha": 0}, "alpha must be above 0 and finite, not 0"),
+        (
+            "dirichlet",
+            {"min_records": 26},
+            "min_records = 26 must be between 0 and, for 100 records on 4 nodes, 25",
+        ),
+        ("sizes", {}, "needs either sizes or ratio, and not both"),
+        ("sizes", {"sizes": [1] * 4, "ratio": 2}, "and not both"),
+        ("sizes", {"sizes": [1, 2]}, "4 sizes of at least 1 and at most 100 in all are needed, not 2"),
+        ("sizes", {"sizes": []}, "not 0 with smallest 0"),
+        ("sizes", {"sizes": [0, 1, 1, 1]}, "smallest 0"),
+        ("sizes", {"sizes": [26] * 4}, "sum 104"),
+        ("sizes", {"ratio": -1}, "ratio must be above 0 and finite, not -1"),
+        ("sizes", {"ratio": 1e9}, "leaves one with no record of 100"),
+        ("sizes", {"size": [1]}, 'did you mean "sizes"'),
+    ],
+)
+def test_impossible_requests(name, options, message):
+    with pytest.raises(TacitError, match=message):
+        shards.build(name, {"labels": LABELS, "nodes": 4, "seed": 0, **options})
