@@ -31,8 +31,7 @@ def test_random_files(
     tmp_path: Path, data: st.DataObject, nodes: int, directed: bool, separator: str
 ) -> None:
     node = st.integers(0, nodes - 1)
-    weight = st.one_of(st.none(), st.just(0.5)) if data.draw(st.booleans()) else st.floats(0.01, 10)
-    given_weights = weight is not None and data.draw(st.booleans())
+    given_weights = data.draw(st.booleans())
     links = data.draw(st.dictionaries(st.tuples(node, node), st.floats(0.01, 10), min_size=1))
     if not directed:
         links = {(min(link), max(link)): w for link, w in links.items()}
@@ -59,14 +58,13 @@ def test_random_files(
 @reuses_folder
 @given(content=st.one_of(st.binary(max_size=60), st.text("0123 ,.#-e\nsource", max_size=60).map(str.encode)))
 def test_any_bytes_are_read_or_refused_in_a_sentence(tmp_path: Path, content: bytes) -> None:
-    file = write(tmp_path, content)
+    file, refusal, graph = write(tmp_path, content), "", None
     try:
         graph = edges(4, file)
     except TacitError as error:
-        assert "links.txt" in str(error)
-    else:
-        assert graph.nodes == 4
-        assert np.all(graph.at(0).data > 0)
+        refusal = str(error)
+    assert graph is not None or "links.txt" in refusal
+    assert graph is None or (graph.nodes == 4 and np.all(graph.at(0).data > 0))
 
 
 @pytest.mark.parametrize(
@@ -93,9 +91,9 @@ def test_bad_lines_are_named(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_bad_files(tmp_path: Path) -> None:
-    with pytest.raises(TacitError, match="cannot read .*nowhere.txt: No such file"):
+    with pytest.raises(TacitError, match=r"cannot read .*nowhere.txt: No such file"):
         edges(4, tmp_path / "nowhere.txt")
-    with pytest.raises(TacitError, match="cannot read .*: it is not text"):
+    with pytest.raises(TacitError, match=r"cannot read .*: it is not text"):
         edges(4, write(tmp_path, b"\xff\xfe0 1"))
     with pytest.raises(TacitError, match="gives no weights: add a third column"):
         edges(4, write(tmp_path, "0 1\n"), weights="given")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.graphs.graph_cases import any_dropout, any_graph
 
 from tacit.errors import TacitError
 from tacit.graphs import (
@@ -17,7 +18,6 @@ from tacit.graphs import (
     ring,
     star,
 )
-from tests.graphs.graph_cases import any_dropout, any_graph
 
 
 @given(any_dropout(), st.integers(0, 1000))
@@ -134,7 +134,7 @@ def test_ten_thousand_nodes() -> None:
 def test_refusals() -> None:
     with pytest.raises(TacitError, match="links is a probability, at least 0 and below 1, not 1"):
         Dropout(ring(4), links=1.0)
-    with pytest.raises(TacitError, match="nodes is a probability, at least 0 and below 1, not -0.1"):
+    with pytest.raises(TacitError, match=r"nodes is a probability, at least 0 and below 1, not -0.1"):
         Dropout(ring(4), nodes=-0.1)
     with pytest.raises(TacitError, match="seed must be at least 0, not -1"):
         Dropout(ring(4), seed=-1)

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.graphs.graph_cases import FAMILIES, any_graph, any_networkx, any_sequence, family
 
 from tacit.errors import TacitError
 from tacit.graphs import Graph, Lazy, from_matrices, from_networkx, graphs, metropolis, uniform_out
-from tests.graphs.graph_cases import FAMILIES, any_graph, any_networkx, any_sequence, family
 
 SCALES = [name for name in FAMILIES if name != "complete"]  # that one has N² links
 

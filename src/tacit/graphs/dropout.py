@@ -35,7 +35,9 @@ def drop(matrix: sparse.csr_array, lost: NDArray[np.bool_]) -> sparse.csr_array:
     keep = np.ones(entries.nnz, dtype=bool)
     keep[gone] = False
     kept = (entries.data[keep], (entries.row[keep], entries.col[keep]))
-    result = sparse.csr_array(sparse.csr_array(kept, shape=matrix.shape) + sparse.diags_array(returned))
+    result = sparse.csr_array(
+        sparse.csr_array(kept, shape=matrix.shape) + sparse.diags_array(returned, dtype=np.float64)
+    )
     result.eliminate_zeros()
     return result
 

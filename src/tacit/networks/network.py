@@ -68,27 +68,27 @@ class Network(ABC):
 
     def mix(self, t: int, *values: Tensor) -> tuple[Tensor, ...]:
         """Σ_j W_ij(t) x_j over in-neighbours, for each of `values`; they travel together in one message."""
-        self._check(t, *values)
+        self._check(t, self.nodes, *values)
         degrees = self.graph.out_degrees(t)[self.nodes]
         self._count(degrees, sum(_row_bytes(value) for value in values))
         return self._mix(t, values)
 
     def swap(self, t: int, z: Tensor) -> Tensor:
         """For the edge i→j the value that j holds for j→i. Rows follow `edges(t)`; both directions must exist."""
-        self._check(t, z)
         source = self.edges(t).source
+        self._check(t, source, z)
         self._count(np.bincount(np.searchsorted(self.nodes, source), minlength=len(self.nodes)), _row_bytes(z))
         return self._swap(t, z)
 
     def max(self, s: Tensor) -> Tensor:
         """The largest of the nodes' numbers (n,), known to all of them afterwards, as a scalar."""
-        self._check(None, s)
+        self._check(None, self.nodes, s)
         self._count(self._others(), _row_bytes(s))
         return self._max(s)
 
     def mean(self, x: Tensor) -> Tensor:
         """The mean of the nodes' rows, known to all of them afterwards: (d,) from (n, d)."""
-        self._check(None, x)
+        self._check(None, self.nodes, x)
         self._count(self._others(), _row_bytes(x))
         return self._mean(x)
 
@@ -133,15 +133,18 @@ class Network(ABC):
         self.traffic.bytes_out += int(out.max(initial=0)) * row_bytes
         self.traffic.rounds += 1
 
-    def _check(self, t: int | None, *values: Tensor) -> None:
+    def _check(self, t: int | None, owners: Nodes, *values: Tensor) -> None:
+        """Refuse what is not finite, naming the node it belongs to."""
         for value in values:
-            rows = value.reshape(len(value), -1).sum(1)
-            if not bool(torch.isfinite(rows.sum())):
-                bad = (~torch.isfinite(rows)).nonzero()
-                row = int(bad[0]) if len(bad) else 0
+            if bool(torch.isfinite(value.sum())):  # one pass; a sum may overflow, so look closer before refusing
+                continue
+            bad = (~torch.isfinite(value)).reshape(len(value), -1).any(1).nonzero()
+            if len(bad):
                 when = "" if t is None else f" in round {t}"
-                node = self.nodes[row] if len(value) == len(self.nodes) else "?"
-                raise TacitError(f"node {node} has values that are not finite{when}; nothing was sent: try a smaller learning rate")
+                raise TacitError(
+                    f"node {owners[int(bad[0])]} has values that are not finite{when}; nothing was sent: "
+                    "try a smaller learning rate"
+                )
 
 
 def _row_bytes(value: Tensor) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from scipy.sparse import csr_array
 from torch import Tensor
 
 from tacit.graphs import Graph
@@ -59,8 +60,13 @@ class Simulated(Network):
         return self._cache[key]
 
 
-def _sparse(matrix: object, dtype: torch.dtype) -> Tensor:
-    rows, columns, data = (torch.from_numpy(np.asarray(getattr(matrix, a))) for a in ("indptr", "indices", "data"))
+def _sparse(matrix: csr_array, dtype: torch.dtype) -> Tensor:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR")
-        return torch.sparse_csr_tensor(rows, columns, data.to(dtype), size=(len(rows) - 1, len(rows) - 1))
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(matrix.indptr),
+            torch.from_numpy(matrix.indices),
+            torch.from_numpy(matrix.data).to(dtype),
+            size=matrix.shape,
+            check_invariants=False,
+        )

@@ -27,10 +27,10 @@ class Direct:
     gradients: Tensor
 
     def square(self) -> Tensor:
-        return torch.linalg.vector_norm(self.gradients.flatten(1), dim=1) ** 2
+        return torch.linalg.vector_norm(self.gradients.flatten(1), dim=1).square()
 
     def sum(self, c: Tensor) -> Tensor:
-        return torch.einsum("b,bk->k", c, self.gradients.flatten(1))
+        return c @ self.gradients.flatten(1)
 
     def numel(self) -> int:
         return self.gradients.numel()
@@ -46,11 +46,11 @@ class Outer:
     def square(self) -> Tensor:
         if self.a.shape[1] == 1:
             a, g = (torch.linalg.vector_norm(v.squeeze(1), dim=1) for v in (self.a, self.g))
-            return (a * g) ** 2
+            return (a * g).square()
         return ((self.a @ self.a.mT) * (self.g @ self.g.mT)).sum(dim=(1, 2)).clamp(min=0)
 
     def sum(self, c: Tensor) -> Tensor:
-        return torch.einsum("ko,ki->oi", (self.g * c.view(-1, 1, 1)).flatten(0, 1), self.a.flatten(0, 1))
+        return (self.g * c.view(-1, 1, 1)).flatten(0, 1).T @ self.a.flatten(0, 1)
 
     def numel(self) -> int:
         return self.a.numel() + self.g.numel()
