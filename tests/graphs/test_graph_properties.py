@@ -3,7 +3,7 @@
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.graphs.graph_cases import FAMILIES, any_graph, any_networkx, any_sequence, family
 
@@ -53,7 +53,6 @@ def test_links(graph: Graph) -> None:
     assert np.array_equal(graph.in_degrees(0), np.count_nonzero(off, axis=1))
 
 
-@settings(deadline=None)
 @given(any_graph(), st.integers(1, 6))
 def test_strong_connectivity_against_networkx(graph: Graph, window: int) -> None:
     def connected(start: int, length: int) -> bool:

@@ -7,7 +7,6 @@ import sys
 import warnings
 from typing import Any
 
-import click
 import typer
 from rich.console import Console
 
@@ -34,23 +33,19 @@ def main() -> None:
 
     warnings.showwarning = _warn
     try:
-        code = app(standalone_mode=False)
+        app()
     except TacitError as error:
         _fail(str(error))
-    except click.ClickException as error:
-        _fail(error.format_message())
-    except (click.Abort, KeyboardInterrupt):
+    except KeyboardInterrupt:
         _fail("stopped before anything was done")
     except OSError as error:
         _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
     except MemoryError:
-        _fail("this run does not fit into memory: use fewer nodes, a smaller model or a smaller batch")
-    else:
-        sys.exit(code if isinstance(code, int) else 0)
+        _fail("this does not fit into memory: use fewer nodes, a smaller model or a smaller batch")
 
 
 def _fail(sentence: str) -> None:
-    err.print(f"[bold red]error:[/] {click.unstyle(sentence)}", highlight=False, soft_wrap=True, markup=True)
+    err.print("error:", sentence, style="red", highlight=False, soft_wrap=True, markup=False)
     sys.exit(2)
 
 

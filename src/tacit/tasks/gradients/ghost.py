@@ -17,7 +17,7 @@ from tacit.tasks.gradients.layers import Calls, Rule, rule
 from tacit.tasks.gradients.objective import ModuleObjective, Objective, Parameters
 from tacit.tasks.gradients.terms import Term
 
-BYTES = 512 << 20  # of inputs, signals and gradients held at once
+BYTES = 16 << 20  # of per-record terms held at once (measured: more is slower)
 
 
 class Unfit(Exception):
@@ -130,4 +130,4 @@ def probe(objective: ModuleObjective, params: Tensor, x: Tensor, y: Tensor) -> i
     if bool((found - expected).abs().max() > 1e-3 * expected.abs().max()):
         return 0
     held = sum(term.numel() for term in terms.values()) * params.element_size()
-    return max(1, BYTES // held)
+    return max(8, BYTES // held)

@@ -15,8 +15,8 @@ Rule = Callable[..., dict[str, Term]]
 
 
 def _linear(layer: nn.Linear, calls: Calls) -> dict[str, Term]:
-    a = torch.cat([a.reshape(len(a), -1, layer.in_features) for a, _ in calls], dim=1)
-    g = torch.cat([g.reshape(len(g), -1, layer.out_features) for _, g in calls], dim=1)
+    a = _join([a.reshape(len(a), -1, layer.in_features) for a, _ in calls])
+    g = _join([g.reshape(len(g), -1, layer.out_features) for _, g in calls])
     return {"weight": outer(a, g), "bias": Direct(g.sum(dim=1))}
 
 
@@ -24,8 +24,8 @@ def _conv(layer: nn.Conv2d, calls: Calls) -> dict[str, Term]:
     padding = layer.padding
     assert not isinstance(padding, str)
     patches = [F.unfold(a, layer.kernel_size, layer.dilation, padding, layer.stride).mT for a, _ in calls]
-    g = torch.cat([g.flatten(2).mT for _, g in calls], dim=1)
-    return {"weight": outer(torch.cat(patches, dim=1), g), "bias": Direct(g.sum(dim=1))}
+    g = _join([g.flatten(2).mT for _, g in calls])
+    return {"weight": outer(_join(patches), g), "bias": Direct(g.sum(dim=1))}
 
 
 def _group_norm(layer: nn.GroupNorm, calls: Calls) -> dict[str, Term]:
@@ -47,13 +47,18 @@ def _layer_norm(layer: nn.LayerNorm, calls: Calls) -> dict[str, Term]:
 
 
 def _embedding(layer: nn.Embedding, calls: Calls) -> dict[str, Term]:
-    index = torch.cat([a.reshape(len(a), -1) for a, _ in calls], dim=1)
-    g = torch.cat([g.reshape(len(g), -1, layer.embedding_dim) for _, g in calls], dim=1)
+    index = _join([a.reshape(len(a), -1) for a, _ in calls])
+    g = _join([g.reshape(len(g), -1, layer.embedding_dim) for _, g in calls])
     return {"weight": Lookup(index, g, layer.num_embeddings)}
 
 
 def _position(layer: Position, calls: Calls) -> dict[str, Term]:
     return {"weight": Direct(_total([g for _, g in calls]))}
+
+
+def _join(parts: list[Tensor]) -> Tensor:
+    """The calls' positions, one after another; a single call is not copied."""
+    return torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
 
 
 def _total(parts: list[Tensor]) -> Tensor:

@@ -27,7 +27,7 @@ class Direct:
     gradients: Tensor
 
     def square(self) -> Tensor:
-        return torch.linalg.vector_norm(self.gradients.flatten(1), dim=1).square()
+        return _square(self.gradients.flatten(1))
 
     def sum(self, c: Tensor) -> Tensor:
         return c @ self.gradients.flatten(1)
@@ -45,8 +45,7 @@ class Outer:
 
     def square(self) -> Tensor:
         if self.a.shape[1] == 1:
-            a, g = (torch.linalg.vector_norm(v.squeeze(1), dim=1) for v in (self.a, self.g))
-            return (a * g).square()
+            return _square(self.a.squeeze(1)) * _square(self.g.squeeze(1))
         return ((self.a @ self.a.mT) * (self.g @ self.g.mT)).sum(dim=(1, 2)).clamp(min=0)
 
     def sum(self, c: Tensor) -> Tensor:
@@ -74,6 +73,11 @@ class Lookup:
 
     def numel(self) -> int:
         return self.g.numel()
+
+
+def _square(v: Tensor) -> Tensor:
+    norms: Tensor = torch.linalg.vector_norm(v, dim=1)
+    return norms.square()
 
 
 def outer(a: Tensor, g: Tensor) -> Term:

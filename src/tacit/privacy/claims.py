@@ -1,0 +1,57 @@
+"""What the Dyn-D²P paper *claims* (dyn-d2p.txt, Eqs 4 and 6 to 9). A claim is not a guarantee.
+
+The formulas rest on a central limit theorem that is far from its limit at the paper's own settings: with 2,500 records,
+3,500 rounds and δ = 1e-4 a claimed ε of 0.3, 0.7, 1 or 3 is really 0.67, 2.2, 3.0 or 5.8. `tacit.privacy.accountant` says what holds.
+"""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from scipy import optimize
+
+from tacit.errors import TacitError
+from tacit.privacy.gdp import epsilon_to_mu, mu_to_epsilon
+
+
+def clt_mu(rate: float, mus: npt.ArrayLike) -> float:
+    """Claimed μ of all rounds together (Eq. 6): μ_tot = p √(Σ_k (e^{μ_k²} − 1)).
+
+    >>> round(clt_mu(0.01, [1.0] * 1000), 4)
+    0.4145
+    """
+    with np.errstate(over="ignore"):
+        return rate * math.sqrt(float(np.expm1(np.square(np.asarray(mus, np.float64))).sum()))
+
+
+def dyn_d2p_claim(rate: float, mus: npt.ArrayLike, delta: float) -> float:
+    """Claimed ε of rounds with budgets μ_k = C_k/σ_k at sampling rate p (Eqs 4 and 6): too small, not a guarantee.
+
+    >>> round(dyn_d2p_claim(0.01, [1.0] * 1000, 1e-5), 3)  # really 1.828
+    1.618
+    """
+    return mu_to_epsilon(clt_mu(rate, mus), delta)
+
+
+def paper_mu0(epsilon: float, delta: float, rate: float, rounds: int, rho_mu: float = 1.0) -> float:
+    """The paper's calibration: μ₀ such that μ_k = μ₀ ρ_μ^(k/K) *claims* ε (Eq. 8; Eq. 9 when ρ_μ = 1).
+
+    >>> mu0 = paper_mu0(1.0, 1e-4, 1 / 2500, 3500, rho_mu=2.0)
+    >>> round(dyn_d2p_claim(1 / 2500, mu0 * 2.0 ** (np.arange(3500) / 3500), 1e-4), 6)
+    1.0
+    """
+    if not (0 < rate <= 1 and rounds >= 1 and 0 < rho_mu < math.inf):
+        raise TacitError(
+            f"the paper's calibration needs 0 < rate ≤ 1, rounds ≥ 1 and ρ_μ > 0, not {rate}, {rounds} and {rho_mu}"
+        )
+    if not epsilon > 0:
+        raise TacitError(f"the paper's calibration needs ε > 0, not {epsilon}")
+    goal = epsilon_to_mu(epsilon, delta)
+    constant = math.sqrt(math.log1p((goal / rate) ** 2 / rounds))
+    if rho_mu == 1:
+        return constant
+    growth = rho_mu ** (np.arange(rounds) / rounds)
+    # All rounds at the least, or all at the greatest, of the budgets: one claims too much, the other too little.
+    low, high = math.log(constant / growth.max()), math.log(constant / growth.min())
+    claimed = lambda log_mu: math.log(clt_mu(rate, math.exp(log_mu) * growth) / goal)
+    return math.exp(float(optimize.brentq(claimed, low - 1e-9, high + 1e-9, xtol=1e-14)))

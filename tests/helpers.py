@@ -1,0 +1,34 @@
+"""Small tasks the tests share."""
+
+import numpy as np
+import torch
+
+from tacit.privacy.noise import Noise
+from tacit.tasks import Dataset, Model, Task, datasets, models, shards
+
+
+def digits_task(nodes=5, *, batch=8, sampling="poisson", seed=0, model="logistic", dtype=torch.float32, sizes=None):
+    data = datasets.build("digits")
+    torch.manual_seed(0)
+    module = models.build(model, {"inputs": data.inputs, "classes": data.classes})
+    how = ("iid", {}) if sizes is None else ("sizes", {"sizes": sizes})
+    parts = shards.build(how[0], {"labels": data.y.numpy(), "nodes": nodes, "seed": seed, **how[1]})
+    return Task(Model(module), data, parts, batch=batch, sampling=sampling, noise=Noise.from_seed(seed), dtype=dtype)
+
+
+def quadratic_task(nodes=6, d=3, *, records=4, seed=0, dtype=torch.float64):
+    """Every record pulls towards itself: the optimum of the mean loss is the mean of all records."""
+    rng = np.random.default_rng(seed)
+    x = torch.from_numpy(rng.normal(size=(nodes * records, d)) + np.repeat(rng.normal(size=(nodes, 1)), records, 0))
+    y = torch.arange(len(x)) % 2
+    data = Dataset("quadratic", x.float(), y, x.float(), y, 2)
+    model = Model.from_loss(lambda w, x, y: ((w - x) ** 2).sum() / 2, torch.zeros(d, dtype=dtype))
+    parts = np.split(np.arange(len(x)), nodes)
+    return Task(model, data, parts, noise=Noise.from_seed(seed), dtype=dtype)
+
+
+def run_rounds(algorithm, task, network, rounds):
+    state = algorithm.start(task, network.graph)
+    for t in range(rounds):
+        state = algorithm.round(t, state, task, network)
+    return state
