@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 from tacit.errors import TacitError
 from tacit.graphs import edges, from_matrices, from_networkx, graphs
@@ -162,7 +163,9 @@ def test_bad_matrices(matrices: list[object], message: str) -> None:
 
 
 def test_the_users_matrices_are_copied() -> None:
-    mine = np.eye(2)
-    graph = from_matrices([mine])
+    mine, sparse_one = np.eye(2), sparse.csr_array(np.eye(2))
+    graph = from_matrices([mine, sparse_one])
     mine[0, 0] = 7
+    sparse_one.data[:] = 7
     assert graph.at(0)[0, 0] == 1
+    assert graph.at(1)[0, 0] == 1

@@ -96,6 +96,8 @@ def test_self_loops() -> None:
     )
     assert refusal(swap, "self-loops").startswith("SGP needs self-loops; ")
     require(Lazy(swap), "column-stochastic", who="SGP")
+    assert "no self-loop at node" in refusal(Dropout(swap), "self-loops")
+    assert "no self-loop at some node" in refusal(Dropout(swap, links=0.999), "self-loops")
 
 
 def test_connectivity() -> None:
@@ -107,10 +109,12 @@ def test_connectivity() -> None:
     assert "falls into 2 components: node 1 cannot reach node 0" in refusal(
         from_matrices([one_way]), "connected"
     )
-    assert "2 components over its 2 rounds" in refusal(from_matrices([one_way, np.eye(2)]), "connected")
+    assert "2 components over all 2 rounds" in refusal(from_matrices([one_way, np.eye(2)]), "connected")
     require(from_matrices([one_way, np.transpose(one_way)]), "connected", who="SGP")
     require(Dropout(ring(8), links=0.9), "connected", who="SGP")
-    assert "6 components over any number of rounds" in refusal(Dropout(d_out(6, d=1)), "connected")
+    assert '"1-out with drop-out" falls into 6 components: node 1' in refusal(
+        Dropout(d_out(6, d=1)), "connected"
+    )
 
 
 def test_static_undirected_symmetric() -> None:

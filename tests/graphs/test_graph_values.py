@@ -12,6 +12,7 @@ from tacit.graphs import (
     d_out,
     erdos_renyi,
     exponential,
+    from_matrices,
     grid,
     one_peer_exponential,
     random_regular,
@@ -144,6 +145,19 @@ def test_random_graphs_follow_their_seed() -> None:
     for make in (erdos_renyi, random_regular):
         assert (make(30, seed=1).at(0) != make(30, seed=1).at(0)).nnz == 0
         assert (make(30, seed=1).at(0) != make(30, seed=2).at(0)).nnz > 0
+
+
+def test_rows_far_apart_are_compared_too() -> None:
+    odd_one_out = np.zeros((600, 600))
+    odd_one_out[:, 0] = 1
+    odd_one_out[599] = np.roll(odd_one_out[599], 1)
+    assert from_matrices([odd_one_out]).dobrushin(0, 1) == 1
+
+
+def test_a_circulant_matrix_with_a_hole_is_not_circulant() -> None:
+    hole = from_matrices([[[0.5, 0.5, 0.0], [0.0, 0.5, 0.5], [0.0, 0.0, 0.5]]])
+    assert hole.spectral_gap() == pytest.approx(0.5)  # the circulant one has λ₂ = (1 ± i√3)/4 and λ₁ = 1
+    assert hole.dobrushin(0, 1) == 0.75
 
 
 def test_contractions_are_the_dobrushin_coefficients_of_all_products() -> None:

@@ -103,5 +103,5 @@ def _config(path: Path | None, settings: list[str]) -> dict[str, Any]:
         result: dict[str, Any] = {"privacy": run.planned()}
     if config.privacy.epsilon is not None:
         first = next(iter(run.algorithm.releases(0, run.task.nodes)))
-        result["noise_multiplier"] = float(np.max(first.mechanism.multiplier()))
+        result["noise_multiplier"] = float(first.mechanism.multipliers(run.task.n).max())
     return result

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from tacit.cli.app import app, emit, out
 
@@ -31,6 +32,6 @@ def list_(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON o
     for kind, registry in kinds.items():
         table = Table(title=kind, title_justify="left", show_header=False, box=None, padding=(0, 2))
         for name, line in registry.describe().items():
-            table.add_row(name, line)
+            table.add_row(name, Text(line))
         out.print(table)
         out.print()

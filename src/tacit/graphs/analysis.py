@@ -67,7 +67,7 @@ def smallest_window(matrices: Sequence[sparse.csr_array]) -> int | None:
     # Two pointers over the cycle; counts, not booleans, so that leaving graphs can be subtracted again.
     union, stop, longest = patterns[0], 1, 1
     for start in range(len(patterns)):
-        while stop <= start or components(union) > 1:
+        while components(union) > 1:
             union, stop = union + patterns[stop % len(patterns)], stop + 1
         union, longest = union - patterns[start], max(longest, stop - start)
     return longest

@@ -81,16 +81,16 @@ def _self_loops(graph: Graph) -> str | None:
     if graph.self_loops:
         return None
     missing = (np.flatnonzero(matrix.diagonal() <= 0) for matrix in graph.cycle())
-    node = next(int(nodes[0]) for nodes in missing if len(nodes))
-    return f"has no self-loop at node {node}, which would keep nothing of its value: add one, or use Lazy"
+    node = next((f"node {nodes[0]}" for nodes in missing if len(nodes)), "some node")
+    return f"has no self-loop at {node}, which would keep nothing of its value: add one, or use Lazy"
 
 
 def _undirected(graph: Graph) -> str | None:
     if not graph.directed:
         return None
-    link = next((link for link in map(one_way_link, graph.cycle()) if link), None)
-    which = f"a link {link[0]} → {link[1]} but none back" if link else "links without a link back"
-    return f"has {which}: use an undirected graph such as ring, grid or erdos-renyi"
+    source, target = next(link for link in map(one_way_link, graph.expected().cycle()) if link)
+    fit = "use an undirected graph such as ring, grid or erdos-renyi"
+    return f"has a link {source} → {target} but none back: {fit}"
 
 
 def _symmetric(graph: Graph) -> str | None:
@@ -102,19 +102,15 @@ def _symmetric(graph: Graph) -> str | None:
 def _connected(graph: Graph) -> str | None:
     if graph.window() is not None:
         return None
-    patterns = [pattern(matrix) for matrix in graph.cycle()]
+    patterns = [pattern(matrix) for matrix in graph.expected().cycle()]
     union = sparse.csr_array(sum(patterns[1:], patterns[0]))
-    over = (
-        ""
-        if graph.period == 1
-        else f" over {f'its {graph.period}' if graph.period else 'any number of'} rounds"
-    )
     # Rows receive, so what node 0 reaches is found along the transpose.
     cut_off, unheard = _unreached(union.T), _unreached(union)
     if len(cut_off):
         which = f"node {cut_off[0]} cannot be reached from node 0"
     else:
         which = f"node {unheard[0]} cannot reach node 0"
+    over = "" if len(patterns) == 1 else f" over all {len(patterns)} rounds"
     falls = f"falls into {components(union)} components{over}"
     return f"{falls}: {which}; add links until every node reaches every other"
 
@@ -128,10 +124,8 @@ def _unreached(matrix: sparse.sparray) -> Integers:
 def _static(graph: Graph) -> str | None:
     if graph.period == 1:
         return None
-    changes = (
-        f"repeats every {graph.period} rounds" if graph.period else "changes at random from round to round"
-    )
-    return f"{changes}: use a static graph such as ring, exponential or d-out, without drop-out"
+    how = f"repeats every {graph.period} rounds" if graph.period else "changes at random from round to round"
+    return f"{how}: use a static graph such as ring, exponential or d-out, without drop-out"
 
 
 CHECKS: dict[str, Callable[[Graph], str | None]] = {

@@ -16,7 +16,7 @@ from tacit.privacy.thinning import ladder_up, thin
 
 _TOLERANCE = 0.01  # the grid is refined until ε moves by less; the error left is about a third of the last move
 _ROUNDED_UP = 1 + 1e-9
-_LONGEST = 2**21
+_LEVELS = 8
 
 
 def epsilon(event: dp_accounting.DpEvent, delta: float, relation: Relation = "add-remove") -> float:
@@ -109,28 +109,36 @@ def _sum_of_worst(steps: Steps) -> float:
 
 
 def _composed(steps: Steps, delta: float, relation: Relation) -> float:
-    scale = _typical_mu(steps)
+    """By privacy losses on a grid of width h, refined until ε no longer moves. Every level is an upper bound."""
     if math.fsum(n * step.rate * _total_variation(step) for step, n in steps.items()) <= delta:
         return 0.0
     count = sum(steps.values())
+    scale = _typical_mu(steps)
     guess = max(mu_to_epsilon(scale, delta), 0.1 * scale)
-    h = 0.1 * min(guess, math.sqrt(guess)) / math.sqrt(count)
     tail = max(1e-5 * delta / count, 1e-300)
-    directions: list[Direction] = ["replace"] if relation == "replace-one" else ["remove", "add"]
-    if all(step.rate == 1 for step in steps):
-        directions = ["remove"]
-    width = 0.02
-    found = math.inf
-    while True:
-        nodes, factors = thin(steps, width)
-        finer = max(
-            epsilon_of_sum([privacy_loss(node, way, h, tail) for node in nodes], factors, h, delta, guess)
-            for way in directions
-        )
-        moved, found = found - finer, min(found, finer)
-        if moved <= _TOLERANCE * max(found, 0.1 * scale) or found / h > _LONGEST:
-            return found * _ROUNDED_UP
-        h, width = h / 2, width / 2
+
+    def at_level(way: Direction, level: int) -> float:
+        h = 0.4 * min(guess, math.sqrt(guess)) / math.sqrt(count) / 2**level
+        nodes, factors = thin(steps, 0.04 / 2**level)
+        return epsilon_of_sum([privacy_loss(node, way, h, tail) for node in nodes], factors, h, delta, guess)
+
+    def refined(way: Direction, enough: float) -> float:
+        """ε in one direction, or any value below `enough` that is not below ε."""
+        found = at_level(way, 0)
+        for level in range(1, _LEVELS):
+            if found <= enough:
+                break
+            before, found = found, min(found, at_level(way, level))
+            if before - found <= _TOLERANCE * max(found, 0.1 * scale):
+                break
+        return found
+
+    if relation == "replace-one":
+        return refined("replace", 0.0) * _ROUNDED_UP
+    found = refined("remove", 0.0)
+    if any(step.rate < 1 for step in steps):
+        found = max(found, refined("add", found))
+    return found * _ROUNDED_UP
 
 
 def _total_variation(step: Step) -> float:

@@ -13,89 +13,96 @@ from torch import Tensor
 from tacit.errors import TacitError
 from tacit.privacy.bounded import Bounded
 
-Multiplier = float | npt.NDArray[np.float64]
+Array = npt.NDArray[np.float64]
+Name = Literal["gaussian", "laplace", "exact"]
 
 
 class Mechanism(ABC):
     """Turns a `Bounded` value into one that may leave: the event is written first, then the noise is drawn."""
 
-    name: ClassVar[Literal["gaussian", "laplace", "exact"]]
+    name: ClassVar[Name]
+
+    @abstractmethod
+    def multipliers(self, n: int) -> Array:
+        """Noise ÷ sensitivity, for each of n nodes."""
 
     def release(self, bounded: Bounded) -> Tensor:
         """The noised value (n, d); it takes over the memory of `bounded.value`."""
-        self.check(bounded)
-        multiplier = np.broadcast_to(self.multiplier(), bounded.source.nodes.shape).astype(np.float64)
-        bounded.source.ledger.record(bounded.step, bounded.purpose, self.name, multiplier, bounded.sampling)
-        value = bounded.value
-        self.add_noise(value, bounded, multiplier)
-        return value
+        source = bounded.source
+        multipliers = self.multipliers(len(source.nodes))
+        scale = self._scale(bounded, multipliers)
+        source.ledger.record(bounded.step, bounded.purpose, self.name, multipliers, bounded.sampling)
+        self._add_noise(bounded, scale)
+        return bounded.value
 
     @abstractmethod
-    def multiplier(self) -> Multiplier: ...
-
-    def check(self, bounded: Bounded) -> None:
-        if bounded.sensitivity is None:
-            raise TacitError(f"a value without a sensitivity cannot be released privately ({self.name}): set a clip bound")
+    def _scale(self, bounded: Bounded, multipliers: Array) -> Array: ...
 
     @abstractmethod
-    def add_noise(self, value: Tensor, bounded: Bounded, multiplier: npt.NDArray[np.float64]) -> None: ...
+    def _add_noise(self, bounded: Bounded, scale: Array) -> None: ...
 
 
 @dataclass(frozen=True)
-class Gaussian(Mechanism):
+class _Noisy(Mechanism):
+    noise_multiplier: float | Array
+
+    def multipliers(self, n: int) -> Array:
+        multipliers = np.broadcast_to(np.asarray(self.noise_multiplier, np.float64), (n,))
+        if not ((multipliers > 0) & np.isfinite(multipliers)).all():
+            raise TacitError(f"a noise multiplier must be positive and finite, not {self.noise_multiplier}")
+        return multipliers
+
+    def _scale(self, bounded: Bounded, multipliers: Array) -> Array:
+        if bounded.sensitivity is None:
+            raise TacitError(f"a value without a sensitivity cannot get {self.name} noise: set a clip bound")
+        return multipliers * bounded.sensitivity
+
+
+@dataclass(frozen=True)
+class Gaussian(_Noisy):
     """Adds N(0, (noise_multiplier · sensitivity)²) to every coordinate.
 
-    Formal guarantee: one release of a value with L2 sensitivity Δ is (1 / noise_multiplier)-GDP.
+    Formal guarantee: one release of a value with L2 sensitivity Δ is (1 / noise_multiplier)-GDP. A bound in L1
+    serves as well: ‖v‖₂ ≤ ‖v‖₁.
     """
 
-    noise_multiplier: Multiplier
-    name: ClassVar[Literal["gaussian", "laplace", "exact"]] = "gaussian"
+    name: ClassVar[Name] = "gaussian"
 
-    def multiplier(self) -> Multiplier:
-        return self.noise_multiplier
-
-    def add_noise(self, value: Tensor, bounded: Bounded, multiplier: npt.NDArray[np.float64]) -> None:
-        # An L1 bound is an L2 bound as well: ‖v‖₂ ≤ ‖v‖₁.
-        source = bounded.source
-        scale = multiplier * bounded.sensitivity
-        source.noise.gaussian_(value, scale, f"noise/{bounded.purpose}", source.nodes, bounded.step)
+    def _add_noise(self, bounded: Bounded, scale: Array) -> None:
+        noise, nodes = bounded.source.noise, bounded.source.nodes
+        noise.gaussian_(bounded.value, scale, f"noise/{bounded.purpose}", nodes, bounded.step)
 
 
 @dataclass(frozen=True)
-class Laplace(Mechanism):
+class Laplace(_Noisy):
     """Adds Laplace(0, noise_multiplier · sensitivity) to every coordinate.
 
     Formal guarantee: one release of a value with L1 sensitivity Δ is (1 / noise_multiplier, 0)-DP.
     """
 
-    noise_multiplier: Multiplier
-    name: ClassVar[Literal["gaussian", "laplace", "exact"]] = "laplace"
+    name: ClassVar[Name] = "laplace"
 
-    def multiplier(self) -> Multiplier:
-        return self.noise_multiplier
-
-    def check(self, bounded: Bounded) -> None:
-        super().check(bounded)
+    def _scale(self, bounded: Bounded, multipliers: Array) -> Array:
         if bounded.norm != "l1":
-            raise TacitError("Laplace noise needs a value bounded in L1, and this one is bounded in L2: clip with norm = \"l1\"")
+            raise TacitError('Laplace noise needs a value bounded in L1, not in L2: clip with norm = "l1"')
+        return super()._scale(bounded, multipliers)
 
-    def add_noise(self, value: Tensor, bounded: Bounded, multiplier: npt.NDArray[np.float64]) -> None:
-        source = bounded.source
-        scale = multiplier * bounded.sensitivity
-        source.noise.laplace_(value, scale, f"noise/{bounded.purpose}", source.nodes, bounded.step)
+    def _add_noise(self, bounded: Bounded, scale: Array) -> None:
+        noise, nodes = bounded.source.noise, bounded.source.nodes
+        noise.laplace_(bounded.value, scale, f"noise/{bounded.purpose}", nodes, bounded.step)
 
 
 @dataclass(frozen=True)
 class Exact(Mechanism):
     """No noise and no guarantee: the ledger says so, and every report of the run does too."""
 
-    name: ClassVar[Literal["gaussian", "laplace", "exact"]] = "exact"
+    name: ClassVar[Name] = "exact"
 
-    def multiplier(self) -> Multiplier:
-        return 0.0
+    def multipliers(self, n: int) -> Array:
+        return np.zeros(n)
 
-    def check(self, bounded: Bounded) -> None:
-        return
+    def _scale(self, bounded: Bounded, multipliers: Array) -> Array:
+        return multipliers
 
-    def add_noise(self, value: Tensor, bounded: Bounded, multiplier: npt.NDArray[np.float64]) -> None:
+    def _add_noise(self, bounded: Bounded, scale: Array) -> None:
         return

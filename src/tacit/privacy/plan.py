@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
+from dp_accounting import DpEvent
 
 from tacit.privacy.accountant import dominating_rates, epsilon
 from tacit.privacy.bounded import Sampling
@@ -40,7 +41,7 @@ def plan(method: Method, sampling: Sampling, nodes: npt.NDArray[np.int64]) -> li
             step,
             purpose,
             mechanism.name,
-            np.broadcast_to(np.asarray(mechanism.multiplier(), np.float64), nodes.shape),
+            mechanism.multipliers(len(nodes)),
             sampling.kind,
             sampling.rate,
             sampling.relation,
@@ -70,18 +71,15 @@ def guarantee(lines: Iterable[Release], delta: float) -> Array:
     return spent
 
 
-Solver = Callable[[float], float]
-
-
 def calibrated(method: Method, sampling: Sampling, epsilon_: float, delta: float) -> Array:
     """The noise scale for each node with which `method` is guaranteed to cost ε = `epsilon_`, given its sampling rate."""
     rates = dominating_rates(sampling.rate)
     scale = np.empty(len(rates))
+    one = np.zeros(1, np.int64)
     for rate in np.unique(rates):
         alone = Sampling(sampling.kind, np.array([rate]), sampling.relation)
-        one = np.zeros(1, np.int64)
 
-        def event_at(s: float, alone: Sampling = alone, one: npt.NDArray[np.int64] = one) -> object:
+        def event_at(s: float, alone: Sampling = alone) -> DpEvent:
             return stream(plan(method.with_noise(np.array([s])), alone, one), one)
 
         scale[rates == rate] = calibrate(event_at, epsilon_, delta, sampling.relation)

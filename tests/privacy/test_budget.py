@@ -1,0 +1,105 @@
+import dp_accounting as dp
+import numpy as np
+import pytest
+
+from tacit.errors import BudgetExceeded, TacitError
+from tacit.privacy.accountant import epsilon
+from tacit.privacy.bounded import Sampling
+from tacit.privacy.budget import Budget
+from tacit.privacy.ledger import Ledger, Release
+from tacit.privacy.plan import classes, guarantee
+
+NONE = Sampling("none", np.ones(2), "add-remove")
+POISSON = Sampling("poisson", np.array([0.1, 0.05]), "add-remove")
+
+
+def spend(ledger, sampling, multipliers, most=10_000, purposes=("gradient",)):
+    """Release until refused; how many releases went through, and the refusal."""
+    for step in range(most):
+        for purpose in purposes:
+            try:
+                ledger.record(step, purpose, "gaussian", np.array(multipliers), sampling)
+            except BudgetExceeded as refusal:
+                return step, str(refusal)
+    return most, ""
+
+
+@pytest.mark.parametrize(("sampling", "rate", "noise"), [(NONE, 1.0, 20.0), (POISSON, 0.1, 1.5)])
+def test_the_step_that_would_overspend_is_the_one_refused(sampling, rate, noise):
+    limit = 2.0
+    made, refusal = spend(Ledger(budget=Budget(limit, 1e-5)), sampling, [noise, 2 * noise])
+
+    def cost(steps):
+        one = dp.GaussianDpEvent(noise)
+        one = one if rate == 1 else dp.PoissonSampledDpEvent(rate, one)
+        return epsilon(dp.SelfComposedDpEvent(one, steps), 1e-5)
+
+    assert made > 3
+    assert cost(made) <= limit < cost(made + 1)
+    assert f"ends before step {made}: node 0 has spent" in refusal
+    assert f"{cost(made + 1):.4g}" in refusal
+
+
+def test_two_releases_of_one_draw_are_charged_together():
+    made, _ = spend(Ledger(budget=Budget(2.0, 1e-5)), POISSON, [1.5, 1.5], purposes=("a", "b"))
+    joint = dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(1.5 / np.sqrt(2)))
+    assert epsilon(dp.SelfComposedDpEvent(joint, made), 1e-5) <= 2.0 < epsilon(dp.SelfComposedDpEvent(joint, made + 1), 1e-5)
+
+
+def test_a_plan_that_fits_is_looked_at_once(monkeypatch):
+    plan = [Release(t, "gradient", "gaussian", np.array([9.0, 9.0]), "none", np.ones(2), "add-remove") for t in range(20)]
+    budget = Budget(5.0, 1e-5)
+    budget.accept(plan)
+    monkeypatch.setattr("tacit.privacy.budget.guarantee", lambda *a: pytest.fail("looked again"))
+    made, _ = spend(Ledger(budget=budget), NONE, [9.0, 9.5], most=20)
+    assert made == 20
+
+
+def test_leaving_the_plan_is_noticed():
+    plan = [Release(t, "gradient", "gaussian", np.array([9.0]), "none", np.ones(1), "add-remove") for t in range(20)]
+    budget = Budget(5.0, 1e-5)
+    budget.accept(plan)
+    ledger = Ledger(budget=budget)
+    one = Sampling("none", np.ones(1), "add-remove")
+    ledger.record(0, "gradient", "gaussian", np.array([9.0]), one)
+    with pytest.raises(BudgetExceeded):
+        ledger.record(1, "gradient", "gaussian", np.array([0.1]), one)
+    with pytest.raises(BudgetExceeded):
+        ledger.record(1, "gradient", "exact", np.array([0.0]), one)
+    assert len(ledger) == 1
+
+
+def test_growing_losses_are_followed_exactly():
+    budget = Budget(3.0, 1e-5)
+    ledger = Ledger(budget=budget)
+    multipliers = [20 * 0.97**t for t in range(500)]
+    made = 0
+    try:
+        for t, noise in enumerate(multipliers):
+            ledger.record(t, "gradient", "gaussian", np.array([noise, noise]), NONE)
+            made += 1
+    except BudgetExceeded:
+        pass
+    cost = [epsilon(dp.GaussianDpEvent(sum(m**-2 for m in multipliers[:k]) ** -0.5), 1e-5) for k in (made, made + 1)]
+    assert cost[0] <= 3.0 < cost[1]
+
+
+def test_impossible_budgets_are_refused():
+    for bad in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(TacitError, match="ε > 0"):
+            Budget(bad, 1e-5)
+    with pytest.raises(TacitError, match="δ"):
+        Budget(1.0, 1.5)
+
+
+def test_classes_dominate_each_of_their_nodes():
+    rng = np.random.default_rng(0)
+    rates, noise = rng.uniform(0.01, 0.2, 300), rng.uniform(1.0, 3.0, 300)
+    lines = [Release(t, "gradient", "gaussian", noise, "poisson", rates, "add-remove") for t in range(20)]
+    groups = classes(lines)
+    assert sorted(np.concatenate(groups).tolist()) == list(range(300))
+    assert len(groups) <= 256
+    spent = guarantee(lines, 1e-5)
+    for node in rng.choice(300, 8, replace=False):
+        one = dp.PoissonSampledDpEvent(rates[node], dp.GaussianDpEvent(noise[node]))
+        assert spent[node] >= epsilon(dp.SelfComposedDpEvent(one, 20), 1e-5) * (1 - 1e-6)

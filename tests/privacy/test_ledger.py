@@ -1,0 +1,134 @@
+import sqlite3
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+
+from tacit.errors import TacitError
+from tacit.privacy.bounded import Sampling
+from tacit.privacy.events import stream
+from tacit.privacy.ledger import Ledger
+
+POISSON = Sampling("poisson", np.array([0.1, 0.2]), "add-remove")
+ALL = np.arange(2)
+
+
+def record(ledger, step, purpose="gradient", mechanism="gaussian", multipliers=(2.0, 3.0), sampling=POISSON):
+    ledger.record(step, purpose, mechanism, np.array(multipliers), sampling)
+
+
+def test_what_is_written_is_what_is_read(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.sqlite", durable=True)
+    record(ledger, 0)
+    record(ledger, 1, multipliers=(4.0, 5.0))
+    lines = list(Ledger(tmp_path / "ledger.sqlite").releases())
+    assert [line.step for line in lines] == [0, 1]
+    assert lines[1].multipliers.tolist() == [4.0, 5.0]
+    assert lines[0].rates.tolist() == [0.1, 0.2]
+    assert (lines[0].mechanism, lines[0].sampling, lines[0].relation) == ("gaussian", "poisson", "add-remove")
+
+
+def test_a_durable_ledger_is_on_disk_before_record_returns(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    ledger = Ledger(path, durable=True)
+    for step in range(3):
+        record(ledger, step)
+        with sqlite3.connect(path) as other:
+            assert other.execute("SELECT COUNT(*) FROM release").fetchone() == (step + 1,)
+        other.close()
+
+
+def test_equal_vectors_are_stored_once():
+    ledger = Ledger()
+    for step in range(50):
+        record(ledger, step)
+    assert ledger._db.execute("SELECT COUNT(*) FROM vector").fetchone() == (2,)
+    assert len(ledger) == ledger.steps == 50
+
+
+def test_the_same_step_and_purpose_is_never_released_twice():
+    ledger = Ledger()
+    record(ledger, 3)
+    with pytest.raises(TacitError, match='step 3 has released "gradient" already'):
+        record(ledger, 3)
+    record(ledger, 3, purpose="momentum")
+    assert len(ledger) == 2
+
+
+def test_members_take_the_least_noise_and_the_highest_rate():
+    ledger = Ledger()
+    record(ledger, 0)
+    both = stream(ledger.releases(), ALL)
+    assert both == dp.ComposedDpEvent([dp.PoissonSampledDpEvent(0.2, dp.GaussianDpEvent(2.0))])
+    one = stream(ledger.releases(), np.array([1]))
+    assert one == dp.ComposedDpEvent([dp.PoissonSampledDpEvent(0.2, dp.GaussianDpEvent(3.0))])
+
+
+def test_releases_of_one_draw_are_composed_before_they_are_amplified():
+    ledger = Ledger()
+    record(ledger, 0, multipliers=(2.0, 2.0))
+    record(ledger, 0, "again", multipliers=(2.0, 2.0))
+    (event,) = stream(ledger.releases(), ALL).events
+    assert event.sampling_probability == 0.2
+    assert event.event.noise_multiplier == pytest.approx(2 / np.sqrt(2))
+
+
+def test_repeated_events_are_counted_not_listed():
+    ledger = Ledger()
+    for step in range(10):
+        record(ledger, step, multipliers=(2.0, 2.0) if step < 7 else (1.0, 1.0))
+    events = stream(ledger.releases(), ALL).events
+    assert [event.count for event in events] == [7, 3]
+
+
+def test_an_epoch_of_a_permutation_counts_as_its_worst_draw():
+    ledger = Ledger()
+    sampling = Sampling("permutation", np.array([0.25, 0.25]), "replace-one")
+    for step, noise in enumerate([5.0, 3.0, 4.0, 6.0, 2.0, 7.0]):
+        record(ledger, step, multipliers=(noise, noise), sampling=sampling)
+    assert stream(ledger.releases(), ALL).events == [dp.GaussianDpEvent(3.0), dp.GaussianDpEvent(2.0)]
+
+
+def test_without_noise_nothing_is_private():
+    ledger = Ledger()
+    record(ledger, 0, mechanism="exact", multipliers=(0.0, 0.0))
+    assert stream(ledger.releases(), ALL).events == [dp.NonPrivateDpEvent()]
+
+
+@pytest.mark.parametrize("mechanisms", [("laplace", "laplace"), ("laplace", "gaussian")])
+def test_mixtures_that_cannot_be_accounted_are_refused(mechanisms):
+    ledger = Ledger()
+    for purpose, mechanism in zip("ab", mechanisms, strict=True):
+        record(ledger, 0, purpose, mechanism)
+    with pytest.raises(TacitError, match="only if both are Gaussian"):
+        stream(ledger.releases(), ALL)
+
+
+def test_what_was_computed_and_never_released_stays_open(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.open(0, "gradient")
+    ledger.open(1, "gradient")
+    record(ledger, 1)
+    ledger.flush()
+    assert Ledger(tmp_path / "ledger.sqlite").unreleased == [(0, "gradient")]
+    ledger.close(0, "gradient")
+    assert ledger.unreleased == []
+
+
+def test_rewinding_forgets_what_a_simulation_will_repeat():
+    ledger = Ledger()
+    for step in range(5):
+        record(ledger, step)
+    ledger.open(4, "other")
+    ledger.rewind(3)
+    assert [line.step for line in ledger.releases()] == [0, 1, 2]
+    assert ledger.steps == 3
+    assert ledger.unreleased == []
+    record(ledger, 3)
+
+
+def test_a_file_that_is_no_ledger_is_refused_in_a_sentence(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    path.write_bytes(b"this is not a database, and it is long enough to be looked at" * 20)
+    with pytest.raises(TacitError, match=r"ledger .*ledger\.sqlite cannot be"):
+        Ledger(path)

@@ -1,0 +1,76 @@
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from tacit.errors import TacitError
+from tacit.privacy.bounded import Bounded, Sampling, Source
+from tacit.privacy.ledger import Ledger
+from tacit.privacy.mechanism import Exact, Gaussian, Laplace
+from tacit.privacy.noise import Noise
+
+
+def bounded(n=3, d=5000, *, sensitivity=(0.5, 1.0, 2.0), norm="l1", step=0, purpose="gradient", seed=0, ledger=None):
+    source = Source(np.arange(n), Ledger() if ledger is None else ledger, Noise.from_seed(seed))
+    sampling = Sampling("poisson", np.full(n, 0.1), "add-remove")
+    sense = None if sensitivity is None else np.array(sensitivity[:n])
+    source.ledger.open(step, purpose)
+    return Bounded(torch.zeros(n, d), sense, norm, sampling, step, purpose, source)
+
+
+@pytest.mark.parametrize(("mechanism", "law"), [(Gaussian, "norm"), (Laplace, "laplace")])
+def test_noise_has_scale_multiplier_times_sensitivity(mechanism, law):
+    multiplier = np.array([1.0, 3.0, 0.5])
+    value = bounded()
+    released = mechanism(multiplier).release(value)
+    for row, scale in zip(released, multiplier * [0.5, 1.0, 2.0], strict=True):
+        assert stats.kstest(row.double().numpy() / scale, law).pvalue > 1e-3
+    (line,) = value.source.ledger.releases()
+    assert (line.mechanism, line.multipliers.tolist()) == (mechanism.__name__.lower(), multiplier.tolist())
+    assert value.source.ledger.unreleased == []
+
+
+def test_the_event_is_written_before_the_noise_is_drawn(monkeypatch):
+    value = bounded()
+
+    def fail(*args):
+        assert len(value.source.ledger) == 1
+        raise RuntimeError("power cut")
+
+    monkeypatch.setattr(value.source.noise, "gaussian_", fail)
+    with pytest.raises(RuntimeError, match="power cut"):
+        Gaussian(1.0).release(value)
+    assert len(value.source.ledger) == 1
+
+
+def test_two_values_of_one_step_need_two_purposes_and_get_two_noises():
+    ledger = Ledger()
+    first = Gaussian(1.0).release(bounded(purpose="a", ledger=ledger))
+    second = Gaussian(1.0).release(bounded(purpose="b", ledger=ledger))
+    assert not torch.equal(first, second)
+    with pytest.raises(TacitError, match="already"):
+        Gaussian(1.0).release(bounded(purpose="a", ledger=ledger))
+
+
+def test_exact_adds_nothing_and_says_so():
+    value = bounded(sensitivity=None)
+    assert Exact().release(value).abs().max() == 0
+    assert next(value.source.ledger.releases()).mechanism == "exact"
+
+
+def test_what_is_kept_inside_is_not_released():
+    value = bounded()
+    assert value.keep() is value.value
+    assert value.source.ledger.unreleased == []
+    assert len(value.source.ledger) == 0
+
+
+def test_refusals():
+    with pytest.raises(TacitError, match="without a sensitivity"):
+        Gaussian(1.0).release(bounded(sensitivity=None))
+    with pytest.raises(TacitError, match="bounded in L1"):
+        Laplace(1.0).release(bounded(norm="l2"))
+    with pytest.raises(TacitError, match="positive"):
+        Gaussian(-1.0).release(bounded())
+    with pytest.raises(TacitError, match="positive"):
+        Gaussian(np.array([1.0, np.nan, 1.0])).release(bounded())
