@@ -3,7 +3,7 @@
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -13,6 +13,16 @@ from tacit.errors import TacitError, unknown
 
 T = TypeVar("T")
 Maker = Callable[..., T]
+
+
+def invalid(where: str, error: pydantic.ValidationError) -> TacitError:
+    """The first of the values that pydantic refused, as a sentence."""
+    first = error.errors()[0]
+    key, message = ".".join(str(part) for part in first["loc"]), first["msg"]
+    if first["type"] == "missing":
+        return TacitError(f"{where}: {key} is missing")
+    said = message.removeprefix("Input ") if message.startswith("Input ") else f"is wrong: {message}"
+    return TacitError(f"{where}: {key} = {first['input']!r} {said}")
 
 
 class Registry(Generic[T]):
@@ -61,9 +71,11 @@ class Registry(Generic[T]):
     def parameters(self, name: str) -> dict[str, inspect.Parameter]:
         return dict(inspect.signature(self[name]).parameters)
 
-    def check(self, name: str, params: Mapping[str, Any]) -> None:
-        """Refuse parameters the maker does not take."""
-        known = self.parameters(name)
+    def check(
+        self, name: str, params: Mapping[str, Any], *, given: Collection[str] = (), also: Collection[str] = ()
+    ) -> None:
+        """Refuse parameters the maker does not take; `given` are not the user's to set, `also` are read elsewhere."""
+        known = [key for key in self.parameters(name) if key not in given] + list(also)
         for key in params:
             if key not in known:
                 raise unknown(f"parameter of {self.kind} {name}", key, known)
@@ -80,9 +92,7 @@ class Registry(Generic[T]):
         try:
             return pydantic.validate_call(config={"arbitrary_types_allowed": True})(maker)(**params)
         except pydantic.ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise TacitError(f"{self.kind} {name}: {where} = {first['input']!r}: {first['msg'].lower()}") from None
+            raise invalid(f"{self.kind} {name}", error) from None
 
     def _from_file(self, name: str) -> Maker[T]:
         path, _, attribute = name.rpartition(":")
@@ -95,8 +105,11 @@ class Registry(Generic[T]):
             assert spec is not None
             assert spec.loader is not None
             module = importlib.util.module_from_spec(spec)
+            try:
+                spec.loader.exec_module(module)
+            except Exception as error:
+                raise TacitError(f"{self.kind} {name}: {file} fails with {type(error).__name__}: {error}") from error
             sys.modules[key] = module
-            spec.loader.exec_module(module)
         try:
             return getattr(sys.modules[key], attribute)  # type: ignore[no-any-return]
         except AttributeError:

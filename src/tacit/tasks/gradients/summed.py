@@ -7,8 +7,8 @@ from torch.func import grad
 from tacit.tasks.gradients.chunks import blocks, slices
 from tacit.tasks.gradients.objective import Objective, Parameters
 
-RECORDS = 512  # of one node, worked on at once
-SMALL = 100_000  # parameters below which nodes are worked on together
+RECORDS = 512  # worked on at once
+SMALL = 2_000_000  # parameters × batch up to which nodes are worked on together (measured)
 
 
 def gradient_sum(
@@ -16,7 +16,7 @@ def gradient_sum(
 ) -> None:
     """Write Σ_b weight_b ∇ℓ_b into out (n, d)."""
     out.zero_()
-    together = objective.layout.d <= SMALL and len(params) > 1
+    together = len(params) > 1 and objective.layout.d * weight.shape[1] <= SMALL
     (_together if together else _one_by_one)(objective, params, x, y, weight, out)
 
 

@@ -1,0 +1,38 @@
+"""Algorithm 1 of the Dyn-D²P paper, node by node and record by record, in numpy and from the paper's text alone."""
+
+import numpy as np
+
+
+def softmax_gradient(w, b, x, label):
+    scores = w @ x + b
+    p = np.exp(scores - scores.max())
+    p /= p.sum()
+    p[label] -= 1
+    return np.concatenate([np.outer(p, x).ravel(), p])
+
+
+def dyn_d2p(x0, matrix_at, batch_of, noise_of, *, K, lr, C0, rho_c, mu0, rho_mu, B, classes):
+    """x0 (n, d); matrix_at(k)[i][j]; batch_of(k, i) lists (record, label); noise_of(k, i) is a standard normal (d,).
+
+    mu0 is one a node; None: no clipping and no noise. Returns every node's z after K rounds.
+    """
+    n, d = x0.shape
+    x, w = [row.copy() for row in x0], [1.0] * n
+    for k in range(K):
+        C = C0 * rho_c ** (-k / K)
+        half = []
+        for i in range(n):
+            z = x[i] / w[i]
+            weights, bias = z[: d - classes].reshape(classes, -1), z[d - classes :]
+            total = np.zeros(d)
+            for record, label in batch_of(k, i):
+                g = softmax_gradient(weights, bias, record, label)
+                total += g if mu0 is None else g * min(1.0, C / np.linalg.norm(g))
+            if mu0 is not None:
+                sigma = C / (mu0[i] * rho_mu ** (k / K))
+                total += sigma * noise_of(k, i)
+            half.append(x[i] - lr * total / B)
+        P = matrix_at(k)
+        x = [sum(P[i][j] * half[j] for j in range(n)) for i in range(n)]
+        w = [sum(P[i][j] * w[j] for j in range(n)) for i in range(n)]
+    return np.array([x[i] / w[i] for i in range(n)])

@@ -1,0 +1,135 @@
+import numpy as np
+import pytest
+import torch
+
+from tacit.algorithms import algorithms, const_d2p, dyn_c_d2p, dyn_d2p, dyn_mu_d2p, sgp
+from tacit.errors import TacitError
+from tacit.graphs import graphs
+from tacit.networks import Simulated
+from tacit.privacy.bounded import Sampling
+from tacit.privacy.plan import calibrated, guarantee, plan
+from tests.algorithms import oracle
+from tests.helpers import digits_task, run_rounds
+
+K = 30
+
+
+@pytest.mark.parametrize("graph", ["one-peer-exponential", "star"])
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        sgp(lr=0.3),
+        dyn_d2p(lr=0.3, clip=0.7, rho_c=3.0, rho_mu=2.0, noise_multiplier=1.5),
+        dyn_c_d2p(lr=0.3, clip=0.7, rho_c=3.0, noise_multiplier=1.5),
+        dyn_mu_d2p(lr=0.3, clip=0.7, rho_mu=2.0, noise_multiplier=1.5),
+        const_d2p(lr=0.3, clip=0.7, noise_multiplier=1.5),
+    ],
+    ids=lambda algorithm: algorithm.title,
+)
+def test_a_naive_implementation_agrees(algorithm, graph):
+    task = digits_task(nodes=4, dtype=torch.float64)
+    weights = graphs.build(graph, {"nodes": 4} | ({"weights": "uniform-out"} if graph == "star" else {}))
+    algorithm = algorithm.over(K)
+    found = algorithm.models(run_rounds(algorithm, task, Simulated(weights), K)).numpy()
+    d = task.d
+
+    def batch_of(k, i):
+        index, weight = task.sampler.draw(k)
+        chosen = task.shards[i][index[i][weight[i] > 0].numpy()]
+        return [(task.data.x[r].double().numpy().ravel(), int(task.data.y[r])) for r in chosen]
+
+    def noise_of(k, i):
+        noise = torch.zeros(1, d, dtype=torch.float64)
+        task.noise.gaussian_(noise, np.ones(1), "noise/gradient", np.array([i]), k)
+        return noise[0].numpy()
+
+    private = algorithm.noise is not None
+    expected = oracle.dyn_d2p(
+        task.initial().numpy(),
+        lambda k: weights.at(k).toarray(),
+        batch_of,
+        noise_of,
+        K=K,
+        lr=0.3,
+        C0=0.7,
+        rho_c=1 / algorithm.clip.ratio if private else 1,
+        mu0=[1 / 1.5] * 4 if private else None,
+        rho_mu=1 / algorithm.noise.ratio if private else 1,
+        B=8,
+        classes=10,
+    )
+    assert np.abs(found - expected).max() < 1e-9
+
+
+def poisson(*rates):
+    return Sampling("poisson", np.array(rates), "add-remove")
+
+
+def cost(algorithm, sampling, delta):
+    return guarantee(plan(algorithm, sampling, np.arange(len(sampling.rate))), delta)
+
+
+def test_the_papers_calibration_is_optimistic():
+    # J = 2500, K = 3500, δ = 1e-4, single records, constant schedule: claimed 1 is really 3.02.
+    sampling = poisson(1 / 2500)
+    algorithm = const_d2p().over(3500)
+    algorithm = algorithm.with_noise(algorithm.paper_noise(sampling, 1.0, 1e-4))
+    assert algorithm.claim(sampling, np.arange(1), 1e-4, 3500) == pytest.approx(1.0, rel=1e-6)
+    assert cost(algorithm, sampling, 1e-4) == pytest.approx(3.02, rel=0.02)
+
+
+@pytest.mark.parametrize("name", ["dyn-d2p", "dyn-mu-d2p", "dyn-c-d2p", "const-d2p"])
+def test_calibration_meets_the_target_for_every_node(name):
+    # Shards of different sizes: each node gets the noise its own rate needs.
+    sampling = poisson(0.2, 0.1, 0.02)
+    algorithm = algorithms.build(name, {}).over(100)
+    scale = calibrated(algorithm, sampling, 2.0, 1e-5)
+    assert scale[0] > scale[1] > scale[2] > 0
+    spent = cost(algorithm.with_noise(scale), sampling, 1e-5)
+    assert (spent <= 2.0).all()
+    assert (spent >= 1.97).all()
+
+
+def test_a_schedule_of_3500_different_multipliers_is_calibrated():
+    sampling = poisson(64 / 3000)
+    algorithm = dyn_d2p(rho_mu=3.0).over(3500)
+    scale = calibrated(algorithm, sampling, 1.0, 1e-4)
+    assert 0.98 <= cost(algorithm.with_noise(scale), sampling, 1e-4)[0] <= 1.0
+
+
+def test_many_shard_sizes_need_few_computations(monkeypatch):
+    calls = []
+    import tacit.privacy.plan as module
+
+    real = module.calibrate
+    monkeypatch.setattr(module, "calibrate", lambda *a: (calls.append(1), real(*a))[1])
+    rates = np.random.default_rng(0).uniform(0.01, 0.1, 1000)
+    scale = calibrated(const_d2p().over(50), poisson(*rates), 1.0, 1e-5)
+    assert len(calls) <= 16
+    assert (np.diff(scale[np.argsort(rates)]) >= 0).all()
+
+
+def test_titles_and_the_shape_of_the_schedules():
+    algorithm = dyn_d2p(clip=4.0, rho_c=16.0, rho_mu=4.0, noise_multiplier=2.0).over(100)
+    assert algorithm.title == "Dyn-D²P"
+    assert algorithm.clip(0, 100) == 4.0
+    assert algorithm.clip(50, 100) == pytest.approx(1.0)
+    (planned,) = algorithm.releases(50, np.arange(3))
+    assert planned.mechanism.multipliers(3) == pytest.approx(2.0 / 2.0)
+    assert [a.title for a in (dyn_c_d2p(), dyn_mu_d2p(), const_d2p(), sgp())] == ["Dyn[C]-D²P", "Dyn[μ]-D²P", "Const-D²P", "SGP"]
+
+
+def test_refusals():
+    with pytest.raises(TacitError, match="SGP has no noise to calibrate"):
+        sgp().with_noise(np.ones(1))
+    with pytest.raises(TacitError, match=r"how much noise.*privacy\.epsilon"):
+        dyn_d2p().mechanism(0, np.arange(2))
+    with pytest.raises(TacitError, match="clip must be positive, not -1"):
+        dyn_d2p(clip=-1.0)
+    with pytest.raises(TacitError, match="lists 3 values, fewer than the 5 rounds"):
+        run_rounds(
+            algorithms.build("d2p", {"clip": [1.0] * 3, "noise_multiplier": [1.0] * 3}).over(5),
+            digits_task(nodes=4),
+            Simulated(graphs.build("ring", {"nodes": 4})),
+            5,
+        )
