@@ -12,6 +12,7 @@ import pydantic
 from tacit.errors import TacitError, unknown
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 Maker = Callable[..., T]
 
 
@@ -44,10 +45,10 @@ class Registry(Generic[T]):
         self.kind = kind
         self._makers: dict[str, Maker[T]] = {}
 
-    def register(self, name: str) -> Callable[[Any], Any]:
+    def register(self, name: str) -> Callable[[F], F]:
         """Decorator: `@graphs.register("ring")`."""
 
-        def add(maker: Any) -> Any:
+        def add(maker: F) -> F:
             self._makers[name] = maker
             return maker
 
@@ -74,7 +75,7 @@ class Registry(Generic[T]):
     def check(
         self, name: str, params: Mapping[str, Any], *, given: Collection[str] = (), also: Collection[str] = ()
     ) -> None:
-        """Refuse parameters the maker does not take; `given` are not the user's to set, `also` are read elsewhere."""
+        """Refuse parameters the maker does not take; `given` are not the user's to set, `also` are for others."""
         known = [key for key in self.parameters(name) if key not in given] + list(also)
         for key in params:
             if key not in known:
@@ -105,12 +106,13 @@ class Registry(Generic[T]):
             assert spec is not None
             assert spec.loader is not None
             module = importlib.util.module_from_spec(spec)
+            sys.modules[key] = module  # dataclasses look their module up while it is being made
             try:
                 spec.loader.exec_module(module)
             except Exception as error:
+                del sys.modules[key]
                 raise TacitError(f"{self.kind} {name}: {file} fails with {type(error).__name__}: {error}") from error
-            sys.modules[key] = module
-        try:
-            return getattr(sys.modules[key], attribute)  # type: ignore[no-any-return]
-        except AttributeError:
-            raise TacitError(f"{self.kind} {name}: {file} defines no {attribute}") from None
+        maker = getattr(sys.modules[key], attribute, None)
+        if not callable(maker):
+            raise TacitError(f"{self.kind} {name}: {file} defines no class or function {attribute}")
+        return maker

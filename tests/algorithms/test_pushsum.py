@@ -116,7 +116,12 @@ def test_titles_and_the_shape_of_the_schedules():
     assert algorithm.clip(50, 100) == pytest.approx(1.0)
     (planned,) = algorithm.releases(50, np.arange(3))
     assert planned.mechanism.multipliers(3) == pytest.approx(2.0 / 2.0)
-    assert [a.title for a in (dyn_c_d2p(), dyn_mu_d2p(), const_d2p(), sgp())] == ["Dyn[C]-D²P", "Dyn[μ]-D²P", "Const-D²P", "SGP"]
+    assert [a.title for a in (dyn_c_d2p(), dyn_mu_d2p(), const_d2p(), sgp())] == [
+        "Dyn[C]-D²P",
+        "Dyn[μ]-D²P",
+        "Const-D²P",
+        "SGP",
+    ]
 
 
 def test_refusals():

@@ -33,7 +33,12 @@ def silent(name: str, rounds: int, lr: float):
     if name == "d2p":
         return private(name, rounds, lr=lr, clip=[bound] * rounds, noise_multiplier=[noise] * rounds)
     known = algorithms.parameters(name)
-    return private(name, rounds, lr=lr, **{k: v for k, v in {"clip": bound, "noise_multiplier": noise}.items() if k in known})
+    return private(
+        name,
+        rounds,
+        lr=lr,
+        **{k: v for k, v in {"clip": bound, "noise_multiplier": noise}.items() if k in known},
+    )
 
 
 @pytest.fixture(params=ALGORITHMS)

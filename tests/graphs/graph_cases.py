@@ -48,9 +48,7 @@ def any_sequence(draw: st.DrawFn, largest: int = 7) -> Graph:
     """A periodic sequence of random column-stochastic matrices, sparse enough to need more than one round."""
     nodes, period = draw(st.integers(1, largest)), draw(st.integers(1, 5))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    matrices = rng.random((period, nodes, nodes)) * (
-        rng.random((period, nodes, nodes)) < draw(st.floats(0, 0.6))
-    )
+    matrices = rng.random((period, nodes, nodes)) * (rng.random((period, nodes, nodes)) < draw(st.floats(0, 0.6)))
     matrices += np.eye(nodes)
     return from_matrices(list(matrices / matrices.sum(axis=1, keepdims=True)))
 

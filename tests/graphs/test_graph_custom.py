@@ -28,9 +28,7 @@ def write(folder: Path, text: str | bytes) -> Path:
     directed=st.booleans(),
     separator=st.sampled_from([" ", ",", "\t", ", "]),
 )
-def test_random_files(
-    tmp_path: Path, data: st.DataObject, nodes: int, directed: bool, separator: str
-) -> None:
+def test_random_files(tmp_path: Path, data: st.DataObject, nodes: int, directed: bool, separator: str) -> None:
     node = st.integers(0, nodes - 1)
     given_weights = data.draw(st.booleans())
     links = data.draw(st.dictionaries(st.tuples(node, node), st.floats(0.01, 10), min_size=1))

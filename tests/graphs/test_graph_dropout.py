@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.graphs.graph_cases import any_dropout, any_graph
 
 from tacit.errors import TacitError
 from tacit.graphs import (
@@ -18,6 +17,7 @@ from tacit.graphs import (
     ring,
     star,
 )
+from tests.graphs.graph_cases import any_dropout, any_graph
 
 
 @given(any_dropout(), st.integers(0, 1000))
@@ -62,9 +62,7 @@ def test_a_round_depends_on_the_seed_and_t_alone(graph: Dropout, t: int) -> None
 @given(any_graph(), st.data())
 def test_drop_gives_the_weight_back_to_the_sender(graph: Graph, data: st.DataObject) -> None:
     sources, targets = graph.edges(0)
-    lost = np.array(
-        data.draw(st.lists(st.booleans(), min_size=len(sources), max_size=len(sources))), dtype=bool
-    )
+    lost = np.array(data.draw(st.lists(st.booleans(), min_size=len(sources), max_size=len(sources))), dtype=bool)
     expected = graph.at(0).toarray()
     for j, i, gone in zip(sources, targets, lost, strict=True):
         if gone:

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from hypothesis import given
-from tests.graphs.graph_cases import any_graph, family
 
 from tacit.errors import TacitError
 from tacit.graphs import (
@@ -24,6 +23,7 @@ from tacit.graphs import (
     star,
     torus,
 )
+from tests.graphs.graph_cases import any_graph, family
 
 
 def refusal(graph: Graph, *needs: str, who: str = "SGP") -> str:
@@ -68,15 +68,12 @@ def test_column_sums() -> None:
         'use weights="uniform-out"'
     )
     nearly = from_matrices([np.eye(2), [[1, 0], [0, 0.99999]]])
-    assert "sum to 0.99999 (node 1 in round 1)" in refusal(nearly, "column-stochastic").replace(
-        "0.999990", "0.99999"
-    )
+    assert "sum to 0.99999 (node 1 in round 1)" in refusal(nearly, "column-stochastic").replace("0.999990", "0.99999")
 
 
 def test_row_sums() -> None:
     assert refusal(star(5, weights="uniform-out"), "doubly-stochastic", who="DPPS") == (
-        'DPPS needs a doubly-stochastic graph; "star" has rows that sum to 2.20 (node 0): '
-        'use weights="metropolis"'
+        'DPPS needs a doubly-stochastic graph; "star" has rows that sum to 2.20 (node 0): use weights="metropolis"'
     )
     one_way = from_matrices([[[0.5, 0.0], [0.5, 1.0]]])
     assert refusal(one_way, "doubly-stochastic").endswith(
@@ -106,15 +103,11 @@ def test_connectivity() -> None:
         "add links until every node reaches every other"
     )
     one_way = [[0.5, 0.0], [0.5, 1.0]]
-    assert "falls into 2 components: node 1 cannot reach node 0" in refusal(
-        from_matrices([one_way]), "connected"
-    )
+    assert "falls into 2 components: node 1 cannot reach node 0" in refusal(from_matrices([one_way]), "connected")
     assert "2 components over all 2 rounds" in refusal(from_matrices([one_way, np.eye(2)]), "connected")
     require(from_matrices([one_way, np.transpose(one_way)]), "connected", who="SGP")
     require(Dropout(ring(8), links=0.9), "connected", who="SGP")
-    assert '"1-out with drop-out" falls into 6 components: node 1' in refusal(
-        Dropout(d_out(6, d=1)), "connected"
-    )
+    assert '"1-out with drop-out" falls into 6 components: node 1' in refusal(Dropout(d_out(6, d=1)), "connected")
 
 
 def test_static_undirected_symmetric() -> None:
@@ -156,9 +149,7 @@ def test_wrong_parameters() -> None:
         erdos_renyi(50, p=0.01)
     with pytest.raises(TacitError, match=r"5 nodes cannot all have 3 neighbours .*: use degree 2 or 4"):
         random_regular(5, degree=3)
-    with pytest.raises(
-        TacitError, match=r"4 nodes cannot all have 9 neighbours .*: use a degree of at most 3"
-    ):
+    with pytest.raises(TacitError, match=r"4 nodes cannot all have 9 neighbours .*: use a degree of at most 3"):
         random_regular(4, degree=9)
     with pytest.raises(TacitError, match="not connected in 100 tries: use degree 3 or more"):
         random_regular(40, degree=1)

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.graphs.graph_cases import FAMILIES, any_graph, any_networkx, any_sequence, family
 
 from tacit.errors import TacitError
 from tacit.graphs import Graph, Lazy, from_matrices, from_networkx, graphs, metropolis, uniform_out
+from tests.graphs.graph_cases import FAMILIES, any_graph, any_networkx, any_sequence, family
 
 SCALES = [name for name in FAMILIES if name != "complete"]  # that one has N² links
 
@@ -19,9 +19,7 @@ def test_families_conserve_mass_and_agreement(graph: Graph, t: int) -> None:
     assert weights.shape == (graph.nodes, graph.nodes)
     assert weights.min() >= 0
     assert np.allclose(weights.sum(axis=0), 1, rtol=0, atol=1e-12)
-    assert np.allclose(
-        weights.sum(axis=1), 1, rtol=0, atol=1e-12
-    )  # every registered family is regular or metropolis
+    assert np.allclose(weights.sum(axis=1), 1, rtol=0, atol=1e-12)  # every registered family is regular or metropolis
     assert np.all(np.diag(weights) > 0)
     assert graph.doubly_stochastic
     assert graph.self_loops

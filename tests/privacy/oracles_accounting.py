@@ -1,8 +1,8 @@
 """Slow, independent answers for the accountant's tests: no code and no method in common with `tacit.privacy`.
 
-A mechanism is a pair of laws on the line with a monotone privacy loss. The line of *outcomes* (not of losses) is cut
-finely; the mass of each piece goes to the smallest loss in it (a lower bound of ε) and to the largest (an upper bound),
-and the two discrete laws are convolved as they are.
+A mechanism is a pair of laws on the line with a monotone privacy loss. The line of *outcomes* (not of
+losses) is cut finely; the mass of each piece goes to the smallest loss in it (a lower bound of ε) and to
+the largest (an upper bound), and the two discrete laws are convolved as they are.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,10 @@ def laplace_delta(epsilon: float, scale: float) -> float:
     p, q = stats.laplace(1, scale), stats.laplace(0, scale)
     with mpmath.workdps(20):
         cuts = sorted({-mpmath.inf, mpmath.mpf(0), (mpmath.mpf(epsilon) * scale + 1) / 2, mpmath.mpf(1), mpmath.inf})
-        density = lambda x: max(0.0, p.pdf(float(x)) - np.exp(epsilon) * q.pdf(float(x)))
+
+        def density(x: mpmath.mpf) -> float:
+            return max(0.0, p.pdf(float(x)) - np.exp(epsilon) * q.pdf(float(x)))
+
         return float(mpmath.quad(density, cuts))
 
 
@@ -62,7 +65,7 @@ def mass(law: "stats.rv_frozen", line: Array) -> Array:
 
 
 def sampled(base: Pair, rate: float, direction: str) -> tuple[Array, Array, Array]:
-    """Masses under the upper law with the least and the greatest loss of each piece, after sampling at `rate`."""
+    """Masses under the upper law, with the least and greatest loss of each piece, sampled at `rate`."""
     mix = (1 - rate) * base.q + rate * base.p
     with np.errstate(over="ignore", divide="ignore"):
         low, high = (np.log(1 - rate + rate * np.exp(np.minimum(x, 700))) for x in (base.low, base.high))
@@ -111,7 +114,13 @@ def compose(masses: Array, losses: Array, upper: bool, count: int, delta: float,
 
 
 def bracket(
-    law: str, multiplier: float, rate: float, count: int, delta: float, relation: str = "add-remove", step: float = 1e-4
+    law: str,
+    multiplier: float,
+    rate: float,
+    count: int,
+    delta: float,
+    relation: str = "add-remove",
+    step: float = 1e-4,
 ) -> tuple[float, float]:
     """[lower, upper] around the exact ε of `count` sampled releases."""
     base = pair(law, multiplier, 400_001)

@@ -43,11 +43,17 @@ def test_the_step_that_would_overspend_is_the_one_refused(sampling, rate, noise)
 def test_two_releases_of_one_draw_are_charged_together():
     made, _ = spend(Ledger(budget=Budget(2.0, 1e-5)), POISSON, [1.5, 1.5], purposes=("a", "b"))
     joint = dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(1.5 / np.sqrt(2)))
-    assert epsilon(dp.SelfComposedDpEvent(joint, made), 1e-5) <= 2.0 < epsilon(dp.SelfComposedDpEvent(joint, made + 1), 1e-5)
+    assert (
+        epsilon(dp.SelfComposedDpEvent(joint, made), 1e-5)
+        <= 2.0
+        < epsilon(dp.SelfComposedDpEvent(joint, made + 1), 1e-5)
+    )
 
 
 def test_a_plan_that_fits_is_looked_at_once(monkeypatch):
-    plan = [Release(t, "gradient", "gaussian", np.array([9.0, 9.0]), "none", np.ones(2), "add-remove") for t in range(20)]
+    plan = [
+        Release(t, "gradient", "gaussian", np.array([9.0, 9.0]), "none", np.ones(2), "add-remove") for t in range(20)
+    ]
     budget = Budget(5.0, 1e-5)
     budget.accept(plan)
     monkeypatch.setattr("tacit.privacy.budget.guarantee", lambda *a: pytest.fail("looked again"))

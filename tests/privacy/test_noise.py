@@ -33,7 +33,10 @@ def test_tails_reach_further_than_32_bits_would():
 
     zero = torch.zeros(1, dtype=torch.int32)
     assert float((-2 * _log_uniform(zero, zero, torch.float32)).sqrt()) > 9
-    assert float(_log_uniform(torch.tensor([-1], dtype=torch.int32), torch.tensor([-1], dtype=torch.int32), torch.float32)) <= 0
+    assert (
+        float(_log_uniform(torch.tensor([-1], dtype=torch.int32), torch.tensor([-1], dtype=torch.int32), torch.float32))
+        <= 0
+    )
 
 
 def test_words_are_aes_counter_mode():

@@ -90,9 +90,7 @@ def test_second_address_is_tried(cache, web):
     ("page", "reason"), [("none", "HTTPError"), ("bad", "other bytes"), ("short", "ChunkedEncodingError")]
 )
 def test_failed_download_leaves_nothing(cache, web, page, reason):
-    with pytest.raises(
-        TacitError, match=rf"cannot be downloaded from {web}/{page} \({reason}\); put it there"
-    ):
+    with pytest.raises(TacitError, match=rf"cannot be downloaded from {web}/{page} \({reason}\); put it there"):
         DataFile("set/file", DIGEST, (f"{web}/{page}",)).get()
     assert left_in(cache) == []
 
@@ -147,16 +145,12 @@ def test_named_folder_must_exist(cache, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"not gzip", gzip.compress(GOOD)[:50]])
-@pytest.mark.parametrize(
-    ("name", "path"), [("mnist", "mnist/train-images-idx3-ubyte.gz"), ("a9a", "libsvm/a9a.gz")]
-)
+@pytest.mark.parametrize(("name", "path"), [("mnist", "mnist/train-images-idx3-ubyte.gz"), ("a9a", "libsvm/a9a.gz")])
 def test_damaged_file_is_refused(offline, name, path, content):
     file = files.folders()[0] / path
     file.parent.mkdir()
     file.write_bytes(content)
-    with pytest.raises(
-        TacitError, match=rf"{file} (is damaged|cannot be read).*; delete it and fetch"
-    ) as caught:
+    with pytest.raises(TacitError, match=rf"{file} (is damaged|cannot be read).*; delete it and fetch") as caught:
         datasets.build(name)
     assert "\n" not in str(caught.value)
     assert offline == []

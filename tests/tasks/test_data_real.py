@@ -68,9 +68,7 @@ def test_cifar_full_reads_the_publishers_form(folder, tmp_path, monkeypatch):
     need(folder, "cifar10/cifar10_10k.npz")
     subset = datasets.build("cifar10", {"edition": "10k"})
     with np.load(folder / "cifar10/cifar10_10k.npz") as file:
-        pixels = {
-            part: file[f"x_{part}"].transpose(0, 3, 1, 2).reshape(-1, 3072) for part in ("train", "test")
-        }
+        pixels = {part: file[f"x_{part}"].transpose(0, 3, 1, 2).reshape(-1, 3072) for part in ("train", "test")}
         labels = {part: file[f"y_{part}"].astype(np.uint8) for part in pixels}
     rows = {part: np.column_stack([labels[part], pixels[part]]) for part in pixels}
     parts = {f"data_batch_{i + 1}": part for i, part in enumerate(np.split(rows["train"], 5))}
@@ -112,9 +110,7 @@ def test_a9a_can_be_learned(folder):
     """84.95 % is what logistic regression reaches on a9a.t: records and labels belong together."""
     need(folder, "libsvm/a9a")
     data = datasets.build("a9a")
-    weights = torch.linalg.lstsq(
-        torch.cat([data.x, torch.ones(len(data.x), 1)], 1), 2.0 * data.y - 1, driver="gelsd"
-    )
+    weights = torch.linalg.lstsq(torch.cat([data.x, torch.ones(len(data.x), 1)], 1), 2.0 * data.y - 1, driver="gelsd")
     scores = torch.cat([data.test_x, torch.ones(len(data.test_x), 1)], 1) @ weights.solution
     assert ((scores > 0) == data.test_y).float().mean() > 0.84
 

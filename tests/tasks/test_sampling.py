@@ -68,7 +68,7 @@ def test_a_permutation_takes_each_record_at_most_once_an_epoch(sizes, batch, see
 
 def test_epochs_are_shuffled_anew():
     s = sampler([64], 64, "permutation")
-    assert s.draw(0).index.tolist() != s.draw(1).index.tolist()
+    assert s.draw(0).records.tolist() != s.draw(1).records.tolist()
 
 
 def test_all_records_without_a_batch():
@@ -91,7 +91,7 @@ def test_an_empty_poisson_batch_is_a_batch():
     empty = [step for step in range(50) if not drawn(s, step)[0]]
     assert empty
     assert s.draw(empty[0]).weight.sum() == 0
-    assert s.draw(empty[0]).index.dtype == torch.long
+    assert s.draw(empty[0]).records.dtype == torch.long
 
 
 def test_refusals_are_sentences():

@@ -65,7 +65,9 @@ class Algorithm(ABC, Generic[S]):
 
     def with_noise(self, scale: Array) -> Self:
         """The same method with its noise multipliers scaled, node by node: `scale` has an entry for every node."""
-        raise TacitError(f"{self.title} has no noise to calibrate: leave out privacy.epsilon, or choose a private method")
+        raise TacitError(
+            f"{self.title} has no noise to calibrate: leave out privacy.epsilon, or choose a private method"
+        )
 
     def paper_noise(self, sampling: Sampling, epsilon: float, delta: float) -> Array:
         """The noise scales that the paper's own formula gives for a *claimed* ε."""

@@ -23,7 +23,7 @@ class Geometric:
     ratio: float = 1.0
 
     def __call__(self, k: int, K: int) -> float:
-        return self.start * self.ratio ** (k / K)
+        return float(self.start * self.ratio ** (k / K))
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-import dp_accounting as dp
-import numpy as np
 import typer
 
-from tacit.cli.app import app, emit, err, out
-from tacit.errors import TacitError
-from tacit.privacy.bounded import Relation
+from tacit.cli.app import app, emit, err, say
+from tacit.errors import TacitError, unknown
+
+if TYPE_CHECKING:
+    import dp_accounting as dp
+
+    from tacit.privacy.bounded import Relation
+    from tacit.privacy.statement import Privacy
+
+MECHANISMS = ("gaussian", "laplace")
+_ADVERSARY = "sees every released value and knows every record but one"
+
 
 class Neighbours(StrEnum):
     """Neighbouring data sets, as the command line spells them."""
@@ -21,41 +29,52 @@ class Neighbours(StrEnum):
     REPLACE_ONE = "replace-one"
 
 
-_ADVERSARY = "sees every released value and knows every record but one"
+class Answer(NamedTuple):
+    """The cost, and the noise multiplier where it was solved for."""
+
+    privacy: Privacy
+    noise_multiplier: float | None = None
 
 
 @app.command()
 def account(
-    what: Annotated[str | None, typer.Argument(help="gaussian, laplace, or a config; else the embedded example.")] = None,
+    what: Annotated[
+        str | None, typer.Argument(help="gaussian, laplace, or a config; else the embedded example.")
+    ] = None,
     noise_multiplier: Annotated[float | None, typer.Option(help="Noise divided by sensitivity.")] = None,
-    sample_rate: Annotated[float, typer.Option(help="Share of the records in a step (Poisson sampling).")] = 1.0,
-    steps: Annotated[int, typer.Option(help="How often the mechanism is used.")] = 1,
-    delta: Annotated[float | None, typer.Option(help="δ; for a config, its own.")] = None,
+    sample_rate: Annotated[
+        float | None, typer.Option(help="Share of the records in a step (Poisson sampling); by default all.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="How often the mechanism is used; by default once.")] = None,
+    delta: Annotated[float | None, typer.Option(help="δ; by default the config's, or 1e-5.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Solve for the noise that gives this ε.")] = None,
-    relation: Annotated[Neighbours, typer.Option(help="What counts as neighbouring data.")] = Neighbours.ADD_REMOVE,
+    relation: Annotated[Neighbours | None, typer.Option(help="What counts as neighbouring data.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="key=value over the config.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """What privacy costs, before anything is run."""
-    if what in ("gaussian", "laplace"):
+    if what in MECHANISMS:
         if set_:
-            raise TacitError("--set goes with a config")
-        at = 1e-5 if delta is None else delta
-        result = _mechanism(what, noise_multiplier, sample_rate, steps, at, epsilon, relation.value)
+            raise TacitError(f"--set goes with a config, not with {what}")
+        rate, count = 1.0 if sample_rate is None else sample_rate, 1 if steps is None else steps
+        neighbours: Relation = "add-remove" if relation is None else relation.value
+        answer = _mechanism(what, noise_multiplier, rate, count, 1e-5 if delta is None else delta, epsilon, neighbours)
     else:
-        if noise_multiplier is not None or sample_rate != 1 or steps != 1:
-            raise TacitError("--noise-multiplier, --sample-rate and --steps go with gaussian or laplace, not with a config")
-        settings = list(set_ or ())
-        settings += [f"privacy.epsilon={epsilon}"] if epsilon is not None else []
-        settings += [f"privacy.delta={delta}"] if delta is not None else []
-        result = _config(None if what is None else Path(what), settings)
-    privacy = result["privacy"]
+        if (noise_multiplier, sample_rate, steps) != (None, None, None):
+            raise TacitError(
+                "--noise-multiplier, --sample-rate and --steps go with gaussian or laplace, not with a config"
+            )
+        asked = {"privacy.epsilon": epsilon, "privacy.delta": delta, "batch.relation": relation}
+        answer = _config(
+            what, [*(set_ or ()), *(f"{key}={value}" for key, value in asked.items() if value is not None)]
+        )
+    solved = answer.noise_multiplier
     if as_json:
-        emit({**result, "privacy": privacy.as_dict()})
+        emit({"privacy": answer.privacy.as_dict(), **({} if solved is None else {"noise_multiplier": solved})})
         return
-    out.print(privacy.sentence(), highlight=False)
-    if "noise_multiplier" in result:
-        out.print(f"Noise multiplier that gives it: {result['noise_multiplier']:.6g}", highlight=False)
+    say(answer.privacy.sentence())
+    if solved is not None:
+        say(f"Noise multiplier that gives it{'' if what in MECHANISMS else ', in round 0'}: {solved:.6g}")
 
 
 def _mechanism(
@@ -66,18 +85,16 @@ def _mechanism(
     delta: float,
     epsilon: float | None,
     relation: Relation,
-) -> dict[str, Any]:
+) -> Answer:
+    import dp_accounting as dp
+
     from tacit.privacy.accountant import epsilon as guaranteed
     from tacit.privacy.calibration import calibrate
     from tacit.privacy.events import mechanism_event, sampled_event
     from tacit.privacy.statement import Privacy
 
-    if (noise_multiplier is None) == (epsilon is None):
-        raise TacitError("give either --noise-multiplier, to get ε, or --epsilon, to get the noise")
-    if noise_multiplier is not None and not noise_multiplier > 0:
-        raise TacitError(f"--noise-multiplier must be positive, not {noise_multiplier}")
     if not 0 < sample_rate <= 1:
-        raise TacitError(f"--sample-rate must be in (0, 1], not {sample_rate}")
+        raise TacitError(f"--sample-rate must be above 0 and at most 1, not {sample_rate}")
     if steps < 1:
         raise TacitError(f"--steps must be at least 1, not {steps}")
 
@@ -85,23 +102,31 @@ def _mechanism(
         one = sampled_event(mechanism_event(kind, noise), "poisson", sample_rate, relation)
         return dp.SelfComposedDpEvent(one, steps)
 
-    solved = {}
-    if noise_multiplier is None:
-        assert epsilon is not None
-        noise_multiplier = calibrate(event_at, epsilon, delta, relation)
-        solved = {"noise_multiplier": noise_multiplier}
-    spent = guaranteed(event_at(noise_multiplier), delta, relation)
-    return {"privacy": Privacy(spent, None, delta, relation=relation, adversary=_ADVERSARY), **solved}
+    if noise_multiplier is not None and epsilon is None:
+        if not noise_multiplier > 0:
+            raise TacitError(f"--noise-multiplier must be positive, not {noise_multiplier}")
+        noise = noise_multiplier
+    elif epsilon is not None and noise_multiplier is None:
+        noise = calibrate(event_at, epsilon, delta, relation)
+    else:
+        raise TacitError("give either --noise-multiplier, to get ε, or --epsilon, to get the noise")
+    spent = guaranteed(event_at(noise), delta, relation)
+    reason = None if math.isfinite(spent) else "so little noise bounds nothing"
+    privacy = Privacy(None if reason else spent, None, delta, relation=relation, adversary=_ADVERSARY, reason=reason)
+    return Answer(privacy, None if epsilon is None else noise)
 
 
-def _config(path: Path | None, settings: list[str]) -> dict[str, Any]:
+def _config(what: str | None, settings: list[str]) -> Answer:
+    path = None if what is None else Path(what)
+    if path is not None and not path.exists() and not path.suffix:
+        raise unknown("mechanism or config", str(what), MECHANISMS)
     from tacit.runs import Config, from_config
 
     config = Config.load(path, settings)
     with err.status("Accounting"):
         run = from_config(config)
-        result: dict[str, Any] = {"privacy": run.planned()}
-    if config.privacy.epsilon is not None:
-        first = next(iter(run.algorithm.releases(0, run.task.nodes)))
-        result["noise_multiplier"] = float(first.mechanism.multipliers(run.task.n).max())
-    return result
+        privacy = run.planned()
+    if config.privacy.epsilon is None:
+        return Answer(privacy)
+    first = next(iter(run.algorithm.releases(0, run.task.nodes)))
+    return Answer(privacy, float(first.mechanism.multipliers(run.task.n).max()))

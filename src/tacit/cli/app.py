@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -18,8 +18,13 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-out = Console()
 err = Console(stderr=True)
+_out = Console()
+
+
+def say(line: str) -> None:
+    """A line on standard output, as it is: only a terminal wraps it."""
+    _out.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def emit(value: dict[str, Any]) -> None:
@@ -31,20 +36,19 @@ def main() -> None:
     """Entry point of the command."""
     from tacit.cli import account, listing, train  # noqa: F401  (each adds its command to `app`)
 
-    warnings.showwarning = _warn
-    try:
-        app()
-    except TacitError as error:
-        _fail(str(error))
-    except KeyboardInterrupt:
-        _fail("stopped before anything was done")
-    except OSError as error:
-        _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
-    except MemoryError:
-        _fail("this does not fit into memory: use fewer nodes, a smaller model or a smaller batch")
+    with warnings.catch_warnings():
+        warnings.showwarning = _warn
+        try:
+            app()
+        except TacitError as error:
+            _fail(str(error))
+        except OSError as error:
+            _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
+        except MemoryError:
+            _fail("this does not fit into memory: use fewer nodes, a smaller model or a smaller batch")
 
 
-def _fail(sentence: str) -> None:
+def _fail(sentence: str) -> NoReturn:
     err.print("error:", sentence, style="red", highlight=False, soft_wrap=True, markup=False)
     sys.exit(2)
 

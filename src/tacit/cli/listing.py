@@ -5,33 +5,33 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
-from tacit.cli.app import app, emit, out
+from tacit.cli.app import app, emit, say
 
 
 @app.command("list")
-def list_(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False) -> None:
+def list_(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
     """Algorithms, graphs, models, data and shardings, a line each."""
     from tacit.algorithms import algorithms
     from tacit.graphs import graphs
     from tacit.registry import Registry
     from tacit.tasks import datasets, models, shards
 
-    kinds: dict[str, Registry[Any]] = {
+    registries: dict[str, Registry[Any]] = {
         "algorithms": algorithms,
         "graphs": graphs,
         "models": models,
         "data": datasets,
         "shardings": shards,
     }
+    kinds = {kind: registry.describe() for kind, registry in registries.items()}
     if as_json:
-        emit({kind: registry.describe() for kind, registry in kinds.items()})
+        emit(kinds)
         return
-    for kind, registry in kinds.items():
-        table = Table(title=kind, title_justify="left", show_header=False, box=None, padding=(0, 2))
-        for name, line in registry.describe().items():
-            table.add_row(name, Text(line))
-        out.print(table)
-        out.print()
+    width = max(len(name) for names in kinds.values() for name in names)
+    for kind, names in kinds.items():
+        say(f"{kind}:")
+        for name, line in names.items():
+            say(f"  {name:<{width}}  {line}")

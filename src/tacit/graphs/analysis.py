@@ -40,9 +40,7 @@ def links(matrix: sparse.csr_array) -> tuple[Integers, Integers]:
     (array([0, 2]), array([1, 0]))
     """
     entries = matrix.tocoo()
-    targets, sources = (
-        index[entries.row != entries.col].astype(np.int64) for index in (entries.row, entries.col)
-    )
+    targets, sources = (index[entries.row != entries.col].astype(np.int64) for index in (entries.row, entries.col))
     order = np.lexsort((targets, sources))
     return sources[order], targets[order]
 
@@ -123,9 +121,7 @@ def _all_eigenvalues(matrices: Sequence[sparse.csr_array]) -> NDArray[Any]:
 
 def _leading_eigenvalues(matrices: Sequence[sparse.csr_array]) -> NDArray[Any]:
     nodes = matrices[0].shape[0]
-    start = np.random.default_rng(0).random(
-        nodes
-    )  # ARPACK's own start would make the answer vary from call to call
+    start = np.random.default_rng(0).random(nodes)  # ARPACK's own start would make the answer vary from call to call
 
     def apply(vector: Floats) -> Floats:
         for matrix in matrices:
@@ -136,9 +132,7 @@ def _leading_eigenvalues(matrices: Sequence[sparse.csr_array]) -> NDArray[Any]:
     symmetric = len(matrices) == 1 and abs(matrices[0] - matrices[0].T).max() < 1e-12
     solve = sparse_linalg.eigsh if symmetric else sparse_linalg.eigs
     try:
-        return np.asarray(
-            solve(product, k=2, which="LM", v0=start, ncv=40, maxiter=100, return_eigenvectors=False)
-        )
+        return np.asarray(solve(product, k=2, which="LM", v0=start, ncv=40, maxiter=100, return_eigenvectors=False))
     except sparse_linalg.ArpackNoConvergence:
         if not symmetric:
             raise TacitError(
@@ -148,8 +142,7 @@ def _leading_eigenvalues(matrices: Sequence[sparse.csr_array]) -> NDArray[Any]:
     # Grids and the like crowd their eigenvalues near 1, where iterating is slow, but they are cheap to
     # factorise: look from just outside either end of the spectrum.
     near = [
-        sparse_linalg.eigsh(matrices[0], k=2, sigma=end, v0=start, return_eigenvectors=False)
-        for end in (1.001, -1.001)
+        sparse_linalg.eigsh(matrices[0], k=2, sigma=end, v0=start, return_eigenvectors=False) for end in (1.001, -1.001)
     ]
     return np.concatenate(near)
 

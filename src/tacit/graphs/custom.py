@@ -72,9 +72,7 @@ def _read(file: Path, nodes: int, directed: bool) -> dict[Link, float | None]:
             if weighted != (weight is not None):
                 raise TacitError("some links have a weight and some do not: give all of them one, or none")
             if found.setdefault(link, weight) != weight:
-                raise TacitError(
-                    f"link {link[0]} → {link[1]} has weight {weight:g} here and {found[link]:g} above"
-                )
+                raise TacitError(f"link {link[0]} → {link[1]} has weight {weight:g} here and {found[link]:g} above")
         except TacitError as error:
             raise TacitError(f"{file}, line {number}: {error}") from None
     return found

@@ -27,9 +27,7 @@ def drop(matrix: sparse.csr_array, lost: NDArray[np.bool_]) -> sparse.csr_array:
     entries = matrix.tocsc().tocoo()  # column by column: the order of the links
     other = np.flatnonzero(entries.row != entries.col)
     if lost.shape != other.shape:
-        raise TacitError(
-            f"drop: the mask has {lost.size} entries and the graph {len(other)} links: they must agree"
-        )
+        raise TacitError(f"drop: the mask has {lost.size} entries and the graph {len(other)} links: they must agree")
     gone = other[lost]
     returned = np.bincount(entries.col[gone], weights=entries.data[gone], minlength=matrix.shape[0])
     keep = np.ones(entries.nnz, dtype=bool)
@@ -61,9 +59,7 @@ class Dropout(Wrapper):
     def __init__(self, graph: Graph, links: float = 0.1, nodes: float = 0.05, seed: int = 0) -> None:
         for what, probability in (("links", links), ("nodes", nodes)):
             if not 0 <= probability < 1:
-                raise TacitError(
-                    f"drop-out: {what} is a probability, at least 0 and below 1, not {probability:g}"
-                )
+                raise TacitError(f"drop-out: {what} is a probability, at least 0 and below 1, not {probability:g}")
         check_seed("drop-out", seed)
         super().__init__(graph, None, f"{graph.name} with drop-out")
         self.link_failure = links
@@ -82,9 +78,7 @@ class Dropout(Wrapper):
         sources, targets = links_of(matrix)
         down = rng.random(self.nodes) < self.node_failure
         first, second = (
-            (sources, targets)
-            if self.directed
-            else (np.minimum(sources, targets), np.maximum(sources, targets))
+            (sources, targets) if self.directed else (np.minimum(sources, targets), np.maximum(sources, targets))
         )
         pairs, which = np.unique(first * self.nodes + second, return_inverse=True)
         failed = rng.random(len(pairs)) < self.link_failure

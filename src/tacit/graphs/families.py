@@ -55,9 +55,7 @@ def d_out(nodes: int, d: int = 2) -> Graph:
     """
     at_least_one("d-out", nodes)
     if not 1 <= d <= nodes:
-        raise TacitError(
-            f"d-out on {nodes} nodes needs d from 1 to {nodes} (d counts the node itself), not {d}"
-        )
+        raise TacitError(f"d-out on {nodes} nodes needs d from 1 to {nodes} (d counts the node itself), not {d}")
     return Periodic([_circulant(f"{d}-out", nodes, np.arange(d))], f"{d}-out")
 
 
@@ -158,12 +156,8 @@ def _sides(name: str, nodes: int, rows: int | None) -> tuple[int, int]:
         return rows, nodes // rows
     rows = _shorter_side(nodes)
     if rows == 1 and nodes > 3:
-        fit = " or ".join(
-            f"{n} ({_shorter_side(n)} × {n // _shorter_side(n)})" for n in (nodes - 1, nodes + 1)
-        )
-        raise TacitError(
-            f"{name}: {nodes} nodes fill no rectangle, since {nodes} is prime: use {fit}, or a ring"
-        )
+        fit = " or ".join(f"{n} ({_shorter_side(n)} × {n // _shorter_side(n)})" for n in (nodes - 1, nodes + 1))
+        raise TacitError(f"{name}: {nodes} nodes fill no rectangle, since {nodes} is prime: use {fit}, or a ring")
     return rows, nodes // rows
 
 

@@ -24,9 +24,7 @@ def canonical(matrix: ArrayLike | sparse.sparray, where: str) -> sparse.csr_arra
         dense: Any = matrix if sparse.issparse(matrix) else np.asarray(matrix, dtype=np.float64)
         if dense.ndim != 2 or dense.shape[0] != dense.shape[1] or dense.shape[0] == 0:
             shape = " × ".join(map(str, dense.shape)) or "a single number"
-            raise TacitError(
-                f"{where}: weights must be a square matrix, one row and column a node, not {shape}"
-            )
+            raise TacitError(f"{where}: weights must be a square matrix, one row and column a node, not {shape}")
         weights = sparse.csr_array(dense, dtype=np.float64, copy=True)
     except (TypeError, ValueError):
         raise TacitError(f"{where}: weights must be a square matrix of numbers") from None
@@ -55,9 +53,7 @@ class Periodic(Graph):
         sizes = [matrix.shape[0] for matrix in self._matrices]
         for t, size in enumerate(sizes):
             if size != sizes[0]:
-                raise TacitError(
-                    f"{name}: round {t} has {size} nodes and round 0 has {sizes[0]}: they must agree"
-                )
+                raise TacitError(f"{name}: round {t} has {size} nodes and round 0 has {sizes[0]}: they must agree")
         super().__init__(sizes[0], len(sizes), name)
 
     def at(self, t: int) -> sparse.csr_array:

@@ -43,14 +43,10 @@ def erdos_renyi(
     if not 0 <= p <= 1:
         raise TacitError(f"erdos-renyi: p is a probability, from 0 to 1, not {p:g}")
     if p * nodes * nodes > MAX_WEIGHTS:
-        raise TacitError(
-            f"erdos-renyi with p = {p:g} on {nodes} nodes does not fit in memory: use a smaller p"
-        )
+        raise TacitError(f"erdos-renyi with p = {p:g} on {nodes} nodes does not fit in memory: use a smaller p")
     name = f"erdos-renyi p={p:.3g}"
     advice = f"use p well above ln(N)/N = {threshold:.2g}, or connected=False"
-    links = _draw(
-        lambda k: _pairs(nodes, p, np.random.default_rng([seed, k])), name, nodes, connected, advice
-    )
+    links = _draw(lambda k: _pairs(nodes, p, np.random.default_rng([seed, k])), name, nodes, connected, advice)
     return Periodic([weigh(links, weights, lazy)], name)
 
 
@@ -73,9 +69,7 @@ def _pairs(nodes: int, p: float, rng: np.random.Generator) -> sparse.csr_array:
 
 
 @graphs.register("random-regular")
-def random_regular(
-    nodes: int, degree: int = 3, seed: int = 0, connected: bool = True, lazy: bool = False
-) -> Graph:
+def random_regular(nodes: int, degree: int = 3, seed: int = 0, connected: bool = True, lazy: bool = False) -> Graph:
     """Each node exchanges with `degree` others, drawn at random; drawn again until connected.
 
     >>> random_regular(10, degree=4, seed=1).out_degrees(0)

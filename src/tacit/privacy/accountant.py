@@ -14,18 +14,19 @@ from tacit.privacy.pld import Direction, privacy_loss
 from tacit.privacy.steps import Step, Steps, read_steps
 from tacit.privacy.thinning import ladder_up, thin
 
-_TOLERANCE = 0.01  # the grid is refined until ε moves by less; the error left is about a third of the last move
+_TOLERANCE = 0.006  # the grid is refined until ε moves by less; what is left is less still
 _ROUNDED_UP = 1 + 1e-9
 _LEVELS = 8
+_LEAST_DELTA = 1e-250  # below, δ counts as 0
 
 
 def epsilon(event: dp_accounting.DpEvent, delta: float, relation: Relation = "add-remove") -> float:
     """An ε for which `event` is (ε, δ)-differentially private under `relation`.
 
-    Noise multipliers are relative to the sensitivity *under that relation*. Compositions of Gaussian and Laplace noise,
-    alone, on a Poisson sample, or (replace-one) on a sample drawn without replacement, are known; everything else is
-    refused. Poisson sampling under replace-one takes for granted that a record that is added or removed moves the
-    value no further than one that is replaced.
+    Noise multipliers are relative to the sensitivity *under that relation*. Known are compositions of
+    Gaussian and Laplace noise, alone, on a Poisson sample, or (replace-one only) on a sample drawn without
+    replacement; everything else is refused. Poisson sampling under replace-one takes for granted that a
+    record that is added or removed moves the value no further than one that is replaced.
 
     >>> step = dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(1.0))
     >>> round(epsilon(dp_accounting.SelfComposedDpEvent(step, 1000), 1e-5), 2)
@@ -66,7 +67,7 @@ class Spent:
 
 
 def dominating_rates(rates: npt.ArrayLike, most: int = 16) -> npt.NDArray[np.float64]:
-    """Each rate raised to one of at most `most` values; ε grows with the rate, so that of a higher one holds as well.
+    """Each rate raised to one of at most `most` values; ε grows with the rate, so that of a higher one holds.
 
     >>> dominating_rates([0.010, 0.0101, 0.02, 0.021], most=2).tolist()
     [0.014491..., 0.014491..., 0.021, 0.021]
@@ -84,22 +85,22 @@ def dominating_rates(rates: npt.ArrayLike, most: int = 16) -> npt.NDArray[np.flo
     return raised
 
 
-def steps_epsilon(steps: Steps, delta: float, relation: Relation) -> float:
+def steps_epsilon(steps: Steps, delta: float, relation: Relation, tolerance: float = _TOLERANCE) -> float:
     """ε of a bag of steps: a closed form where there is one, otherwise the composed privacy losses."""
     if not 0 <= delta < 1:
         raise TacitError(f"δ lies between 0 and 1, and {delta} does not")
     if any(math.isinf(step.mu) for step in steps):
         return math.inf
-    square = sum(n * step.mu**2 for step, n in steps.items() if step.law == "gaussian" and step.rate == 1)
+    plain = math.inf if any(step.law == "gaussian" for step in steps) else _sum_of_worst(steps)
+    if delta < _LEAST_DELTA or not steps:
+        return plain
+    mus = [math.sqrt(n) * step.mu for step, n in steps.items() if step.law == "gaussian" and step.rate == 1]
     rest = Steps({step: n for step, n in steps.items() if step.law != "gaussian" or step.rate < 1})
     if not rest:
-        return mu_to_epsilon(math.sqrt(square), delta) * _ROUNDED_UP
-    plain = math.inf if any(step.law == "gaussian" for step in steps) else _sum_of_worst(rest)
-    if delta == 0:
-        return plain
-    if square > 0:
-        rest[Step("gaussian", 1.0, math.sqrt(square))] = 1
-    return min(plain, _composed(rest, delta, relation))
+        return mu_to_epsilon(math.hypot(*mus), delta) * _ROUNDED_UP
+    if mus:
+        rest[Step("gaussian", 1.0, math.hypot(*mus))] = 1
+    return min(plain, _composed(rest, delta, relation, tolerance))
 
 
 def _sum_of_worst(steps: Steps) -> float:
@@ -108,8 +109,8 @@ def _sum_of_worst(steps: Steps) -> float:
     return math.fsum(worst) * _ROUNDED_UP
 
 
-def _composed(steps: Steps, delta: float, relation: Relation) -> float:
-    """By privacy losses on a grid of width h, refined until ε no longer moves. Every level is an upper bound."""
+def _composed(steps: Steps, delta: float, relation: Relation, tolerance: float) -> float:
+    """By privacy losses on a grid of width h, refined until ε hardly moves. Every level is an upper bound."""
     if math.fsum(n * step.rate * _total_variation(step) for step, n in steps.items()) <= delta:
         return 0.0
     count = sum(steps.values())
@@ -129,7 +130,7 @@ def _composed(steps: Steps, delta: float, relation: Relation) -> float:
             if found <= enough:
                 break
             before, found = found, min(found, at_level(way, level))
-            if before - found <= _TOLERANCE * max(found, 0.1 * scale):
+            if before - found <= tolerance * max(found, 0.1 * scale):
                 break
         return found
 
@@ -146,8 +147,10 @@ def _total_variation(step: Step) -> float:
 
 
 def _typical_mu(steps: Steps) -> float:
-    """The μ of the whole by the central limit, q² (e^{μ²} − 1) a step, at most what it is without sampling."""
-    squares = (
-        n * min(step.mu**2, step.rate**2 * math.expm1(min(step.mu**2, 100.0))) for step, n in steps.items()
+    """μ of the whole by the central limit, q² (e^{μ²} − 1) a step, at most what it is without sampling."""
+    return math.hypot(
+        *(
+            math.sqrt(n) * min(mu, rate * max(mu, math.sqrt(math.expm1(min(mu, 10.0) ** 2))))
+            for (_, rate, mu), n in steps.items()
+        )
     )
-    return math.sqrt(math.fsum(squares))

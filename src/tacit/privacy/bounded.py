@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from tacit.privacy.ledger import Ledger
     from tacit.privacy.noise import Noise
 

@@ -6,11 +6,13 @@ from collections.abc import Callable
 import dp_accounting
 
 from tacit.errors import TacitError
-from tacit.privacy.accountant import epsilon as guaranteed
+from tacit.privacy.accountant import steps_epsilon
 from tacit.privacy.bounded import Relation
+from tacit.privacy.steps import read_steps
 
-_NEAR = 0.996  # an ε between this share of the target and the target itself is accepted
-_FAR = 2.0**40
+_FAR = math.log(2.0**40)
+_NEAR = math.log(0.996)  # the search ends at an ε between this share of the target and the target
+_ROUGH = math.log(0.9)
 
 
 def calibrate(
@@ -21,14 +23,13 @@ def calibrate(
     *,
     start: float = 1.0,
 ) -> float:
-    """The least noise scale s, to within half a percent of ε, at which `event_at(s)` is guaranteed (ε, δ)-private.
+    """The least noise scale s, to within half a percent of ε, that makes `event_at(s)` (ε, δ)-private.
 
-    `event_at(s)` is the whole stream with its noise multiplied by s; its ε must not grow with s. The search is on
-    (log s, log ε), where the curve is nearly straight: false position (Illinois) between a scale that is too small and
-    one that is large enough, which is what is returned.
+    `event_at(s)` is the whole stream with its noise multiplied by s, so that ε falls as s grows; `start` is a
+    first guess. A quick search on a coarse grid, itself on the safe side, is followed by one on a fine grid.
 
-    >>> scale = calibrate(lambda s: dp_accounting.GaussianDpEvent(s), epsilon=1.0, delta=1e-5)
-    >>> 0.99 < guaranteed(dp_accounting.GaussianDpEvent(scale), 1e-5) <= 1.0
+    >>> scale = calibrate(dp_accounting.GaussianDpEvent, epsilon=1.0, delta=1e-5)
+    >>> 3.730 < scale < 3.746
     True
     """
     if not 0 < epsilon < math.inf:
@@ -36,37 +37,49 @@ def calibrate(
     if not 0 < delta < 1:
         raise TacitError(f"noise can be calibrated for a δ between 0 and 1, not for δ = {delta}")
 
-    def excess(log_scale: float) -> float:
-        """log(ε/target), kept finite: 0 or less is good enough."""
-        spent = guaranteed(event_at(math.exp(log_scale)), delta, relation)
-        return 0.0 if spent == epsilon else max(-20.0, min(20.0, math.log(max(spent, 1e-300) / epsilon)))
+    def excess(log_scale: float, tolerance: float) -> float:
+        """log(ε/target), kept finite; enough noise makes it 0 or less."""
+        steps = read_steps(event_at(math.exp(log_scale)), relation)
+        spent = steps_epsilon(steps, delta, relation, tolerance)
+        return min(20.0, math.log(spent / epsilon)) if spent > epsilon * 1e-9 else -20.0
 
-    at = math.log(start)
-    value = excess(at)
-    low = high = (at, value)
-    stride = max(0.05, abs(value) / 2)
-    while value > 0:  # too little noise
-        low = (at, value)
-        at += min(stride, 3.0)
-        if at > math.log(start * _FAR):
-            raise TacitError(f"no amount of noise brings ε down to {epsilon:g} at δ = {delta:g}: it stays at {math.exp(value) * epsilon:.4g} or more")
+    rough = _least(lambda at: excess(at, 0.1), math.log(start), _ROUGH, 0.3, (epsilon, delta))
+    return math.exp(_least(lambda at: excess(at, 0.006), rough, _NEAR, 0.01, (epsilon, delta)))
+
+
+def _least(
+    excess: Callable[[float], float], at: float, near: float, stride: float, wanted: tuple[float, float]
+) -> float:
+    """A point where the falling function `excess` lies between `near` and 0, by false position (Illinois)."""
+    aim, origin = near / 2, at
+    low: tuple[float, float] | None = None  # too little noise
+    high: tuple[float, float] | None = None  # enough of it
+    while low is None or high is None:
         value = excess(at)
-        high, stride = (at, value), stride * 1.6
-    while low[1] <= 0 and not math.log(_NEAR) <= high[1]:  # more noise than needed
-        at -= min(stride, 3.0)
-        if at < math.log(start / _FAR):
-            raise TacitError(f"ε stays below {epsilon:g} at δ = {delta:g} however little noise there is, so no noise scale is the right one")
-        value = excess(at)
-        stride *= 1.6
-        low, high = ((at, value), high) if value > 0 else (low, (at, value))
-    left, right = low[1], high[1]
-    while high[1] < math.log(_NEAR) and high[0] - low[0] > 1e-9:
-        aim = math.log((1 + _NEAR) / 2)  # the middle of what is accepted
-        share = min(max((left - aim) / (left - right), 0.02), 0.98)
-        at = low[0] + share * (high[0] - low[0])
-        value = excess(at)
+        if near <= value <= 0:
+            return at
         if value > 0:
-            low, left, right = (at, value), value, (right + aim) / 2
+            low, at = (at, value - aim), at + max(stride, min(value / 2, 2.0))
         else:
-            high, left, right = (at, value), (left + aim) / 2, value
-    return math.exp(high[0])
+            high, at = (at, value - aim), at - max(stride, min(-value / 2, 2.0))
+        stride *= 1.5
+        if abs(at - origin) > _FAR:
+            goal = f"{wanted[0]:g} at δ = {wanted[1]:g}"
+            if high is None:
+                raise TacitError(f"no amount of noise brings ε down to {goal}")
+            raise TacitError(f"ε stays below {goal} however little noise there is, so there is nothing to calibrate")
+    found, side = high[0], 0
+    while high[0] - low[0] > 2e-4:  # ε may jump by a little where the accountant refines its grid
+        share = low[1] / (low[1] - high[1])
+        at = low[0] + min(max(share, 0.01), 0.99) * (high[0] - low[0])
+        value = excess(at)
+        if value > 0:  # an end that stays twice counts for half
+            low, high = (at, value - aim), (high[0], high[1] / 2 if side > 0 else high[1])
+            side = 1
+            continue
+        found = at
+        if value >= near:
+            break
+        low, high = (low[0], low[1] / 2 if side < 0 else low[1]), (at, value - aim)
+        side = -1
+    return found

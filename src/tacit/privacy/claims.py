@@ -1,7 +1,8 @@
 """What the Dyn-D²P paper *claims* (dyn-d2p.txt, Eqs 4 and 6 to 9). A claim is not a guarantee.
 
-The formulas rest on a central limit theorem that is far from its limit at the paper's own settings: with 2,500 records,
-3,500 rounds and δ = 1e-4 a claimed ε of 0.3, 0.7, 1 or 3 is really 0.67, 2.2, 3.0 or 5.8. `tacit.privacy.accountant` says what holds.
+The formulas rest on a central limit theorem that is far from its limit at the paper's own settings: with
+2,500 records, 3,500 rounds and δ = 1e-4 a claimed ε of 0.3, 0.7, 1 or 3 is really 0.67, 2.2, 3.0 or 5.8.
+What holds is for `tacit.privacy.accountant` to say.
 """
 
 import math
@@ -25,7 +26,7 @@ def clt_mu(rate: float, mus: npt.ArrayLike) -> float:
 
 
 def dyn_d2p_claim(rate: float, mus: npt.ArrayLike, delta: float) -> float:
-    """Claimed ε of rounds with budgets μ_k = C_k/σ_k at sampling rate p (Eqs 4 and 6): too small, not a guarantee.
+    """Claimed ε of rounds with budgets μ_k = C_k/σ_k at sampling rate p (Eqs 4 and 6). Not a guarantee.
 
     >>> round(dyn_d2p_claim(0.01, [1.0] * 1000, 1e-5), 3)  # really 1.828
     1.618
@@ -51,7 +52,10 @@ def paper_mu0(epsilon: float, delta: float, rate: float, rounds: int, rho_mu: fl
     if rho_mu == 1:
         return constant
     growth = rho_mu ** (np.arange(rounds) / rounds)
-    # All rounds at the least, or all at the greatest, of the budgets: one claims too much, the other too little.
+    # All rounds at the greatest, or all at the least, of the budgets: the truth lies between.
     low, high = math.log(constant / growth.max()), math.log(constant / growth.min())
-    claimed = lambda log_mu: math.log(clt_mu(rate, math.exp(log_mu) * growth) / goal)
-    return math.exp(float(optimize.brentq(claimed, low - 1e-9, high + 1e-9, xtol=1e-14)))
+
+    def excess(log_mu: float) -> float:
+        return math.log(clt_mu(rate, math.exp(log_mu) * growth) / goal)
+
+    return math.exp(float(optimize.brentq(excess, low - 1e-9, high + 1e-9, xtol=1e-14)))

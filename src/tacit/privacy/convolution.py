@@ -1,9 +1,11 @@
 """ε of many independent privacy losses: their sum by one Fourier transform, exact also far out in the tail.
 
-With M(t) = E[e^{tL}] the loss L is first tilted to the law e^{θL} Pr(L)/M(θ), whose bulk lies where ε is expected.
-There the rounding errors of the transform are small *relative to δ*, however small δ is. The transform is circular, of
-circumference W; that can only make δ larger: a loss below 0 reappears above it, and a loss above W, which reappears
-below and might be missed, is added as Pr(L ≥ W) ≤ min_t e^{K(t) − tW}, K = log M (Chernoff).
+With M(t) = E[e^{tL}] and K = log M, the loss L is first tilted to the law e^{θL} Pr(L)/M(θ), whose bulk
+lies nearer to ε. There the rounding errors of the transform are small *relative to δ*, however small δ is;
+a bound on them is added to every mass. The transform is circular, of circumference W, and that can only
+make δ larger: a loss below 0 reappears above it with less weight, where it is counted though it need not
+be; a loss above W, which reappears below it and might be missed, is added as Pr(L ≥ W) ≤ min_t e^{K(t) −
+tW} (Chernoff).
 """
 
 import math
@@ -28,18 +30,19 @@ def epsilon_of_sum(nodes: list[Pmf], factors: list[Factor], h: float, delta: flo
     tilts = _TILTS * -math.log(delta) / guess
     cumulants = _cumulants(nodes, factors, h, tilts)
     widths = _widths(tilts, cumulants, delta)
-    infinite = sum(f.count * max(nodes[f.weak].infinite, nodes[f.strong].infinite) for f in factors)
+    infinite = sum(f.times * max(nodes[f.weak].infinite, nodes[f.strong].infinite) for f in factors)
+    count = sum(factor.times for factor in factors)
     found = math.inf
-    # The shortest circle is the fastest; only where its rounding noise matters is the steepest useful tilt needed.
+    # The shortest circle is the fastest; where its rounding noise matters, Chernoff's tilt has less of it.
     for choice in (widths.argmin(), ((cumulants - math.log(delta)) / tilts)[:-1].argmin()):
         theta = float(tilts[choice])
         length = fft.next_fast_len(max(math.ceil(widths[choice] / h), 16), real=True)
         transform, cumulant = _tilted(nodes, factors, h, theta, length)
-        noise = _UNIT * math.log2(length) * (1 + sum(factor.count for factor in factors))
+        noise = _UNIT * math.log2(length) * (1 + count)
         untilt = np.exp(np.minimum(cumulant - theta * h * np.arange(length), 300.0))
         mass = untilt * (np.maximum(fft.irfft(transform, length), 0.0) + noise)
         beyond = math.exp(min(0.0, float((cumulants - tilts * length * h).min())))
-        found = min(found, _solve(mass, h, (delta - beyond - infinite) * (1 - 1e-9)))
+        found = min(found, _solve(mass, h, (delta - beyond - infinite) * (1 - 1e-9 - _UNIT * 32 * count)))
         if found < length * h and noise * untilt[int(found / h) :].sum() <= 10 * _SHARE * delta:
             break
     return found
@@ -62,8 +65,11 @@ def _cumulants(nodes: list[Pmf], factors: list[Factor], h: float, tilts: Array) 
 
 
 def _widths(tilts: Array, cumulants: Array, delta: float) -> Array:
-    """For each tilt θ a circumference W at which nothing that goes round the circle matters: e^{−θW} for what comes
-    from below 0, and e^{θW} Pr(L > W) ≤ min_t e^{K(t) − (t − θ)W} for what comes from above W."""
+    """For each tilt θ a circumference W at which nothing that goes round the circle matters.
+
+    That is e^{−θW} for what comes from below 0, and e^{θW} Pr(L > W) ≤ min_t e^{K(t) − (t − θ)W} from above
+    W.
+    """
     goal = math.log(delta * _SHARE)
     gap = tilts[None, :] - tilts[:, None]
     above = np.where(gap > 0, (cumulants - goal) / np.where(gap > 0, gap, 1.0), np.inf).min(axis=1)
@@ -92,7 +98,9 @@ def _tilted(
             other, log_other = node(strong)
             share = 1 / (1 + (1 - p) / p * math.exp(log_moment - log_other))
             transform = (1 - share) * transform + share * other
-            log_moment = float(np.logaddexp(math.log1p(-p) + log_moment if p < 1 else -math.inf, math.log(p) + log_other))
+            log_moment = float(
+                np.logaddexp(math.log1p(-p) + log_moment if p < 1 else -math.inf, math.log(p) + log_other)
+            )
         product *= _power(transform, count)
         cumulant += count * log_moment
     return product, cumulant

@@ -79,5 +79,7 @@ def _worst(events: Sequence[dp.DpEvent]) -> dp.DpEvent:
     if any(isinstance(event, dp.NonPrivateDpEvent) for event in events):
         return dp.NonPrivateDpEvent()
     if len({type(event) for event in events}) > 1:
-        raise TacitError("one epoch of a permutation mixes Gaussian and Laplace noise, which cannot be accounted together")
+        raise TacitError(
+            "one epoch of a permutation mixes Gaussian and Laplace noise, which cannot be accounted together"
+        )
     return min(events, key=lambda event: event.noise_multiplier)

@@ -1,7 +1,8 @@
 """Gaussian differential privacy: the exact trade between μ, ε and δ of the Gaussian mechanism.
 
-A release of Gaussian noise with multiplier σ (standard deviation ÷ sensitivity) is μ-GDP with μ = 1/σ, releases
-compose as μ² = Σ μ_k², and μ-GDP is (ε, δ)-DP exactly when (dyn-d2p.txt, Eq. 4; Dong, Roth and Su 2019)
+A release of Gaussian noise with multiplier σ (standard deviation ÷ sensitivity) is μ-GDP with μ = 1/σ,
+releases compose as μ² = Σ μ_k², and μ-GDP is (ε, δ)-DP exactly when (dyn-d2p.txt, Eq. 4; Dong, Roth and Su
+2019)
 
     δ ≥ δ(ε, μ) = Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2).
 """
@@ -24,8 +25,8 @@ def _mills(x: float) -> float:
 def log_delta_of(epsilon: float, mu: float) -> float:
     """log δ(ε, μ) for ε ≥ 0.
 
-    With a = ε/μ − μ/2, b = ε/μ + μ/2 and M the Mills ratio, e^ε φ(b) = φ(a) and so δ = φ(a) (M(a) − M(b)). When μ is
-    small the difference is taken as the integral of −M′(x) = 1 − x M(x) from a to b.
+    With a = ε/μ − μ/2, b = ε/μ + μ/2 and M the Mills ratio, e^ε φ(b) = φ(a) and so δ = φ(a) (M(a) − M(b)).
+    When μ is small the difference is taken as the integral of −M′(x) = 1 − x M(x) from a to b.
     """
     if mu == 0:
         return -math.inf
@@ -78,7 +79,7 @@ def epsilon_to_mu(epsilon: float, delta: float) -> float:
 
     >>> mu = epsilon_to_mu(1.0, 1e-4)
     >>> round(mu, 5), round(mu_to_epsilon(mu, 1e-4), 9)
-    (0.30979, 1.0)
+    (0.3139, 1.0)
     """
     if not (0 <= epsilon < math.inf and 0 < delta < 1):
         raise TacitError(f"μ needs a finite ε ≥ 0 and 0 < δ < 1, not ε = {epsilon} and δ = {delta}")
@@ -91,6 +92,9 @@ def epsilon_to_mu(epsilon: float, delta: float) -> float:
     if low == high:
         return low
     root = optimize.brentq(
-        lambda log_mu: log_delta_of(epsilon, math.exp(log_mu)) - goal, math.log(low), math.log(high), rtol=1e-14
+        lambda log_mu: log_delta_of(epsilon, math.exp(log_mu)) - goal,
+        math.log(low),
+        math.log(high),
+        rtol=1e-14,
     )
     return math.exp(float(root))

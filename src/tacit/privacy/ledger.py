@@ -50,9 +50,7 @@ class Ledger:
     same, and the two would give each other away.
     """
 
-    def __init__(
-        self, path: Path | None = None, *, budget: Budget | None = None, durable: bool = False
-    ) -> None:
+    def __init__(self, path: Path | None = None, *, budget: Budget | None = None, durable: bool = False) -> None:
         self.budget = budget
         self._durable = durable
         with _disk(path):
@@ -78,11 +76,21 @@ class Ledger:
         if self.budget is not None:
             self.budget.admit(self, line)
         with _disk(self._path):
-            row = line._replace(multipliers=self._vector(multipliers), rates=self._vector(sampling.rate))
+            row = (
+                step,
+                purpose,
+                mechanism,
+                self._vector(multipliers),
+                sampling.kind,
+                self._vector(sampling.rate),
+                sampling.relation,
+            )
             try:
                 self._db.execute("INSERT INTO release VALUES (?, ?, ?, ?, ?, ?, ?)", row)
             except sqlite3.IntegrityError:
-                raise TacitError(f'step {step} has released "{purpose}" already; a second value needs its own purpose') from None
+                raise TacitError(
+                    f'step {step} has released "{purpose}" already; a second value needs its own purpose'
+                ) from None
             if self._durable:
                 self._db.commit()
         self._steps = max(self._steps, step + 1)
@@ -131,7 +139,7 @@ class Ledger:
         data = np.ascontiguousarray(values, np.float64).tobytes()
         key = hashlib.blake2b(data, digest_size=16).hexdigest()
         if key not in self._known:
-            self._db.execute("INSERT INTO vector VALUES (?, ?)", (key, data))
+            self._db.execute("INSERT OR IGNORE INTO vector VALUES (?, ?)", (key, data))
             self._known.add(key)
         return key
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 
 from tacit.errors import TacitError
 from tacit.privacy.bounded import Bounded
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Array = npt.NDArray[np.float64]
 Name = Literal["gaussian", "laplace", "exact"]

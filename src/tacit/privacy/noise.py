@@ -60,7 +60,7 @@ class Noise:
         # ECB over distinct counters *is* counter mode, for all nodes in one call.
         bits = np.empty(counters.nbytes + 15, np.uint8)
         encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
-        encryptor.update_into(memoryview(counters).cast("B"), memoryview(bits))
+        encryptor.update_into(counters.data.cast("B"), bits.data)
         words = torch.frombuffer(bits, dtype=torch.int32, count=len(nodes) * blocks * 4)
         return words.view(len(nodes), blocks * 4)[:, :count]
 

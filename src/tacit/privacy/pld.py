@@ -1,14 +1,15 @@
 """The privacy loss of one step, as a discrete law on multiples of h that is never better than the truth.
 
-A step compares two laws of its outcome: Q without the record, and P = (1 − q) Q + q P₀ with it, where P₀ is Q moved by
-the sensitivity and q the sampling rate. With y = log dP₀/dQ the privacy loss is L = log(1 − q + q e^y); P₀ and Q mirror
-each other, so that P₀(y) = Q(−y). In one dimension nothing is lost: for log-concave noise p the overlap
-∫ min(p(x − v), e^ε p(x)) dx is log-concave in the shift v (Prékopa), so that among all shifts of a given L1 (Laplace)
-or L2 (Gaussian) norm δ(ε) is greatest at one along an axis.
+A step compares two laws of its outcome: Q without the record, and P = (1 − q) Q + q P₀ with it, where P₀ is
+Q moved by the sensitivity and q the sampling rate. With y = log dP₀/dQ the privacy loss is L = log(1 − q +
+q e^y); P₀ and Q mirror each other, so that P₀(y) = Q(−y). In one dimension nothing is lost: for log-concave
+noise p the overlap ∫ min(p(x − v), e^ε p(x)) dx is log-concave in the shift v (Prékopa), so that among all
+shifts of a given L1 (Laplace) or L2 (Gaussian) norm δ(ε) is greatest at one along an axis.
 
-Each cell [a, a + h] of losses holds some mass of P and of Q. All of it is moved to the two ends such that both masses
-stay what they were ("connect the dots", Doroshenko et al. 2022): mass (P − e^a Q) / (1 − e^−h) goes to the right end.
-The hockey-stick profile δ(ε) then is exact at multiples of h, too large in between by O(h²), and never too small.
+Each cell [a, a + h] of losses holds some mass of P and of Q. All of it is moved to the two ends such that
+both masses stay what they were ("connect the dots", Doroshenko et al. 2022): mass (P − e^a Q) / (1 − e^−h)
+goes to the right end. The hockey-stick profile δ(ε) then is exact at multiples of h, too large in between
+by O(h²), and never too small.
 """
 
 import math
@@ -44,7 +45,8 @@ class _Cells(NamedTuple):
     first: int
     p: Array
     q: Array
-    doubt: Array  # how far rounding can be wrong about p or q
+    p_doubt: Array  # how far rounding can be wrong about p, and about q
+    q_doubt: Array
     p_out: tuple[float, float]
     q_out: tuple[float, float]
 
@@ -52,7 +54,8 @@ class _Cells(NamedTuple):
 def _gaussian(y: Array, mu: float) -> tuple[Array, Array]:
     """Q(loss ≤ y) and Q(loss > y) of an unsampled Gaussian step: y = μ x − μ²/2 with x standard normal."""
     x = y / mu + mu / 2
-    return special.ndtr(x), special.ndtr(-x)
+    tail = special.ndtr(-np.abs(x))
+    return np.where(x < 0, tail, 1 - tail), np.where(x < 0, 1 - tail, tail)
 
 
 def _laplace(y: Array, mu: float) -> tuple[Array, Array]:
@@ -71,7 +74,7 @@ def _spread(below: Array, above: Array) -> Array:
     return np.asarray(np.where(below[1:] < 0.5, np.diff(below), -np.diff(above)))
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=32)  # each serves both directions
 def _cells(step: Step, h: float, tail: float) -> _Cells:
     """Cells that hold all but `tail` of either law."""
     law, rate, mu = step
@@ -93,12 +96,15 @@ def _cells(step: Step, h: float, tail: float) -> _Cells:
         p_below, p_above = _laplace_mirror(y, mu)
     q, moved = _spread(q_below, q_above), _spread(p_below, p_above)
     p = (1 - rate) * q + rate * moved
-    doubt = np.minimum(q_below, q_above) + rate * np.minimum(p_below, p_above)
+    q_doubt, moved_doubt = (
+        _ROUNDING * (tail[1:] + tail[:-1]) for tail in (np.minimum(q_below, q_above), np.minimum(p_below, p_above))
+    )
     return _Cells(
         first,
         p,
         q,
-        _ROUNDING * (doubt[1:] + doubt[:-1]),
+        (1 - rate) * q_doubt + rate * moved_doubt,
+        q_doubt,
         (
             float((1 - rate) * q_below[0] + rate * p_below[0]),
             float((1 - rate) * q_above[-1] + rate * p_above[-1]),
@@ -107,42 +113,47 @@ def _cells(step: Step, h: float, tail: float) -> _Cells:
     )
 
 
-def _connect(upper: Array, lower: Array, doubt: Array, first: int, h: float, out: tuple[float, float]) -> Pmf:
-    """Masses of the upper law on the edges; below the cells they join the first edge, above they are infinite."""
-    left = np.arange(first, first + len(upper)) * h
-    ratio = np.exp(np.minimum(left, _LARGEST))
-    right = np.clip((upper - ratio * lower + doubt * (1 + ratio)) / -math.expm1(-h), 0.0, upper)
-    mass = np.zeros(len(upper) + 1)
-    mass[:-1] += upper - right
-    mass[1:] += right
-    mass[0] += out[0]
-    return Pmf(first, mass, out[1])
+def _connect(upper: tuple[Array, Array], lower: tuple[Array, Array], first: int, h: float) -> Array:
+    """Masses of the upper law on the edges of its cells; each law comes with its doubt, taken for the worst."""
+    mass, doubt = upper
+    ratio = np.exp(np.minimum(np.arange(first, first + len(mass)) * h, _LARGEST))
+    right = np.clip((mass + doubt - ratio * (lower[0] - lower[1])) / -math.expm1(-h), 0.0, mass)
+    edges = np.zeros(len(mass) + 1)
+    edges[:-1] += mass - right
+    edges[1:] += right
+    return edges
 
 
-@lru_cache(maxsize=512)
 def privacy_loss(step: Step, direction: Direction, h: float, tail: float) -> Pmf:
     """The loss of `step`, at most `tail` of it called infinite.
 
-    Under replace-one a sample differs in the record with probability q, and the profile is H(P‖Q) for ε ≥ 0 and its
-    mirror image for ε < 0 (Balle, Barthe and Gaboardi 2018; Zhu, Dong and Wang 2022, Theorem 11): the gains of
-    `remove`, the losses of `add`, and what mass is left at zero.
+    Under replace-one a sample differs in the record with probability q, and the profile is H(P‖Q) for ε ≥ 0
+    and its mirror image for ε < 0 (Balle, Barthe and Gaboardi 2018; Zhu, Dong and Wang 2022, Theorem 11):
+    the gains of `remove`, the losses of `add`, and what mass is left at zero.
 
     >>> pmf = privacy_loss(Step("laplace", 1.0, 0.5), "remove", 0.25, 1e-9)
     >>> pmf.first, pmf.mass.round(4).tolist(), pmf.infinite
-    (-2, [0.3183, 0.0634, 0.0718, 0.0814, 0.4651], 0.0)
+    (-2, [0.3222, 0.0429, 0.0486, 0.0551, 0.5312], 0.0)
     """
     cells = _cells(step, h, tail)
-    after = -(cells.first + len(cells.q))
+    p, q = (cells.p, cells.p_doubt), (cells.q, cells.q_doubt)
+    mirrored = -(cells.first + len(cells.q))  # the first edge of the losses of `add`
     if direction == "remove":
-        return _connect(cells.p, cells.q, cells.doubt, cells.first, h, cells.p_out)
+        mass = _connect(p, q, cells.first, h)
+        mass[0] += cells.p_out[0]
+        return Pmf(cells.first, mass, cells.p_out[1])
     if direction == "add":
-        doubt = cells.doubt[::-1]
-        return _connect(cells.q[::-1], cells.p[::-1], doubt, after, h, cells.q_out[::-1])
+        mass = _connect(_reversed(q), _reversed(p), mirrored, h)
+        mass[0] += cells.q_out[1]
+        return Pmf(mirrored, mass, cells.q_out[0])
     gain = slice(-cells.first, None)
-    p, q, doubt = cells.p[gain], cells.q[gain], cells.doubt[gain]
-    gains = _connect(p, q, doubt, 0, h, (0.0, cells.p_out[1]))
-    losses = _connect(q[::-1], p[::-1], doubt[::-1], after, h, (cells.q_out[1], 0.0))
-    mass = np.concatenate([losses.mass[:-1], gains.mass])
-    middle = 1 - p.sum() - q.sum() - cells.p_out[1] - cells.q_out[1]
-    mass[-after] += losses.mass[-1] + max(float(middle), 0.0)
-    return Pmf(after, mass, gains.infinite)
+    p, q = (p[0][gain], p[1][gain]), (q[0][gain], q[1][gain])
+    losses, gains = _connect(_reversed(q), _reversed(p), mirrored, h), _connect(p, q, 0, h)
+    middle = 1 - p[0].sum() - q[0].sum() - cells.p_out[1] - cells.q_out[1]
+    gains[0] += losses[-1] + max(float(middle), 0.0)
+    losses[0] += cells.q_out[1]
+    return Pmf(mirrored, np.concatenate([losses[:-1], gains]), cells.p_out[1])
+
+
+def _reversed(law: tuple[Array, Array]) -> tuple[Array, Array]:
+    return law[0][::-1], law[1][::-1]

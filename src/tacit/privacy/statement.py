@@ -58,7 +58,9 @@ def assess(ledger: Ledger, delta: float) -> tuple[Array, str | None]:
     spent = guarantee(ledger.releases(), delta)
     if ledger.unreleased:
         step, purpose = ledger.unreleased[0]
-        return np.full_like(spent, math.inf), f'"{purpose}" of step {step} was computed from the records and not released by a mechanism'
+        return np.full_like(
+            spent, math.inf
+        ), f'"{purpose}" of step {step} was computed from the records and not released by a mechanism'
     if len(spent) and math.isinf(spent.max()):
         return spent, "values left the nodes without noise"
     return spent, None
@@ -73,6 +75,8 @@ class Meter:
         self._parts: list[tuple[Any, Spent]] = []
 
     def epsilon(self) -> float:
+        if self._ledger.unreleased:
+            return math.inf
         lines = list(self._ledger.releases(self._next))
         if lines and lines[0].sampling == "permutation":  # an epoch is accounted whole
             return float(guarantee(self._ledger.releases(), self._delta).max())

@@ -13,7 +13,7 @@ Law = Literal["gaussian", "laplace"]
 
 
 class Step(NamedTuple):
-    """One release of additive noise: `mu` is sensitivity ÷ noise scale, `rate` the share of records it looks at."""
+    """One release of additive noise: `mu` is sensitivity ÷ noise scale, `rate` the share of records used."""
 
     law: Law
     rate: float
@@ -26,8 +26,8 @@ Steps = Counter[Step]
 def read_steps(event: dp_accounting.DpEvent, relation: Relation) -> Steps:
     """How often each step happens in `event`; a step without any noise has `mu` infinite.
 
-    >>> noise = dp_accounting.GaussianDpEvent(2.0)
-    >>> read_steps(dp_accounting.SelfComposedDpEvent(dp_accounting.PoissonSampledDpEvent(0.1, noise), 5), "add-remove")
+    >>> sampled = dp_accounting.PoissonSampledDpEvent(0.1, dp_accounting.GaussianDpEvent(2.0))
+    >>> read_steps(dp_accounting.SelfComposedDpEvent(sampled, 5), "add-remove")
     Counter({Step(law='gaussian', rate=0.1, mu=0.5): 5})
     """
     if relation not in ("add-remove", "replace-one"):
@@ -62,8 +62,8 @@ def _sampling(event: dp_accounting.DpEvent, relation: Relation) -> tuple[float, 
     if isinstance(event, dp_accounting.SampledWithoutReplacementDpEvent):
         if relation == "add-remove":
             raise TacitError(
-                "sampling without replacement has no guarantee under add-remove, where the number of records is "
-                'itself secret; use the relation "replace-one", or Poisson sampling'
+                "sampling without replacement is not accounted under add-remove, where the number of records "
+                'is itself secret; use the relation "replace-one", or Poisson sampling'
             )
         size, source = event.sample_size, event.source_dataset_size
         if not 0 <= size <= source or source < 1:
@@ -81,5 +81,5 @@ def _mu(event: dp_accounting.DpEvent) -> float:
         multiplier = float(event.noise_multiplier)
         if not multiplier >= 0:
             raise TacitError(f"a noise multiplier is a number of at least 0, not {multiplier}")
-        return 1 / multiplier if multiplier > 1e-300 else math.inf
+        return 1 / multiplier if multiplier > 1e-100 else math.inf
     raise TacitError(f"the privacy of {type(event).__name__} is not known here, so no ε can be given for it")

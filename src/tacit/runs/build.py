@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
+from pydantic import ValidationError
 
 from tacit.algorithms import Algorithm, algorithms
 from tacit.errors import TacitError
@@ -18,74 +20,40 @@ from tacit.privacy.budget import Budget
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
 from tacit.privacy.plan import calibrated, plan
-from tacit.runs import storage
-from tacit.runs.config import FROM_PYTHON, Choice, Config, PrivacyTarget
+from tacit.registry import invalid
+from tacit.runs.config import CHOICES, FROM_PYTHON, Choice, Config, Drops, PrivacyTarget
 from tacit.runs.run import Run
 from tacit.tasks import Dataset, Model, Task, datasets, models, shards
 
-
-def build_graph(choice: Choice) -> Graph:
-    """The graph a config names; `drop_links`, `drop_nodes` and `drop_seed` put drop-out around it."""
-    params = choice.parameters
-    drops = {key: params.pop(f"drop_{key}") for key in ("links", "nodes", "seed") if f"drop_{key}" in params}
-    graph = graphs.build(choice.name, params)
-    return Dropout(graph, **drops) if drops else graph
+Shards = list[npt.NDArray[np.int64]]
 
 
-def build_algorithm(choice: Choice, rounds: int) -> Algorithm[Any]:
-    algorithm = algorithms.build(choice.name, choice.parameters)
-    if not isinstance(algorithm, Algorithm):
-        raise TacitError(f"{choice.name} is not an Algorithm: derive it from tacit.Algorithm")
-    return algorithm.over(rounds)
+@dataclass(frozen=True)
+class Own:
+    """Parts that the user made; the config names the rest."""
+
+    data: Dataset | None = None
+    sharding: Shards | None = None
+    model: Model | None = None
+    graph: Graph | None = None
+    algorithm: Algorithm[Any] | None = None
 
 
-def build_model(choice: Choice, data: Dataset, seed: int) -> Model:
-    """The model with its initial parameters drawn from the seed."""
-    params = choice.parameters
-    share = params.pop("share", None)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        module = models.build(choice.name, {"inputs": data.inputs, "classes": data.classes, **params})
-    return Model(module, share=share)
-
-
-def build_shards(choice: Choice, data: Dataset, nodes: int, seed: int) -> list[np.ndarray[Any, Any]]:
-    return shards.build(choice.name, {"labels": data.y.numpy(), "nodes": nodes, "seed": seed, **choice.parameters})
-
-
-def with_target(
-    algorithm: Algorithm[Any], sampling: Sampling, target: PrivacyTarget
-) -> tuple[Algorithm[Any], Budget | None]:
-    """The algorithm with the noise its target asks for, and the budget that then holds."""
-    limit = target.budget
-    budget = None if limit is None else Budget(limit, target.delta)
-    if target.epsilon is not None:
-        goal = Budget(target.epsilon, target.delta)
-        if target.calibration == "guaranteed":
-            scale = calibrated(algorithm, sampling, goal.epsilon, goal.delta)
-            budget = budget or goal
-        else:
-            scale = algorithm.paper_noise(sampling, goal.epsilon, goal.delta)
-        algorithm = algorithm.with_noise(scale)
-    if budget is not None and not list(algorithm.releases(0, np.arange(len(sampling.rate)))):
-        raise TacitError(f"{algorithm.title} does not say what it releases, so it cannot run with a privacy budget")
-    return algorithm, budget
-
-
-def assemble(
-    model: Model,
-    data: Dataset,
-    parts: list[np.ndarray[Any, Any]],
-    algorithm: Algorithm[Any],
-    graph: Graph,
-    config: Config,
-    out: Path | None = None,
-    resume: bool = False,
-) -> Run:
-    """A run of checked parts, ready to go. Its folder is made last, when nothing can be refused any more."""
+def from_config(config: Config, own: Own | None = None) -> Run:
+    """The run a config describes, ready to go. Names and parameters are checked before data are loaded."""
+    own = own or Own()
+    _check_names(config, own)
+    algorithm = (own.algorithm or _algorithm(config.algorithm)).over(config.rounds)
+    graph = own.graph or _graph(config.graph)
     require(graph, *algorithm.needs, who=algorithm.title)
+    data = own.data or datasets.build(config.data.name, config.data.parameters)
+    parts = own.sharding or _shards(config.sharding, data, graph.nodes, config.seed)
+    if any(len(part) and not 0 <= part.min() <= part.max() < len(data.y) for part in parts):
+        raise TacitError(f"shards hold record numbers from 0 to {len(data.y) - 1}, and here is another one")
+    if len(parts) != graph.nodes:
+        raise TacitError(f"there are {len(parts)} shards for a graph of {graph.nodes} nodes: they must be as many")
     task = Task(
-        model,
+        own.model or _model(config.model, data, config.seed),
         data,
         parts,
         batch=config.batch.size,
@@ -95,39 +63,99 @@ def assemble(
     )
     _warn_of_large_delta(config.privacy.delta, int(task.sizes.min()))
     algorithm, budget = with_target(algorithm, task.sampler.sampling, config.privacy)
-    if budget is not None:
-        budget.accept(plan(algorithm, task.sampler.sampling, task.nodes))
-    if out is not None:
-        storage.make_folder(out)
-    task.ledger = Ledger(None if out is None else out / "ledger.sqlite", budget=budget)
-    run = Run(
+    task.ledger = Ledger(budget=budget)
+    return Run(
         task,
         algorithm,
         Simulated(graph, Costs(**config.network.model_dump())),
         delta=config.privacy.delta,
         evaluate_every=config.evaluate_every,
-        out=out,
         config=config.as_dict(),
     )
-    return run.resume() if resume else run
 
 
-def from_config(config: Config, out: Path | None = None, resume: bool = False) -> Run:
-    """The run a config describes. Names and parameters are checked before data are loaded."""
-    for choice in (config.data, config.sharding, config.model, config.graph, config.algorithm):
+def with_target(
+    algorithm: Algorithm[Any], sampling: Sampling, target: PrivacyTarget
+) -> tuple[Algorithm[Any], Budget | None]:
+    """The algorithm with the noise its target asks for, and the budget that then holds."""
+    limit = target.budget
+    if target.epsilon is not None:
+        if target.calibration == "guaranteed":
+            scale = calibrated(algorithm, sampling, target.epsilon, target.delta)
+            limit = limit or target.epsilon
+        else:
+            scale = algorithm.paper_noise(sampling, target.epsilon, target.delta)
+        algorithm = algorithm.with_noise(scale)
+    if limit is None:
+        return algorithm, None
+    lines = plan(algorithm, sampling, np.arange(len(sampling.rate)))
+    if not lines:
+        raise TacitError(f"{algorithm.title} does not say what it releases, so it cannot run with a privacy budget")
+    if any(line.mechanism == "exact" for line in lines):
+        raise TacitError(
+            f"{algorithm.title} sends values without noise, which no budget allows: "
+            "leave out privacy.budget, or choose a private method"
+        )
+    budget = Budget(limit, target.delta)
+    budget.accept(lines)
+    return algorithm, budget
+
+
+def _check_names(config: Config, own: Own) -> None:
+    choices = {kind: getattr(config, kind) for kind in CHOICES if getattr(own, kind) is None}
+    for kind, choice in choices.items():
         if choice.name.startswith(FROM_PYTHON):
             raise TacitError(
-                f'this run was given its own {choice.name.removeprefix(FROM_PYTHON)} in Python: '
-                "resume it there, with tacit.train(..., resume=True)"
+                f"the {kind} of this run was handed over in Python: resume it there, with tacit.train(..., resume=True)"
             )
-    algorithm = build_algorithm(config.algorithm, config.rounds)
-    graph = build_graph(config.graph)
-    datasets.check(config.data.name, config.data.parameters)
-    models.check(config.model.name, {k: v for k, v in config.model.parameters.items() if k != "share"})
-    shards.check(config.sharding.name, config.sharding.parameters)
-    data = datasets.build(config.data.name, config.data.parameters)
-    parts = build_shards(config.sharding, data, graph.nodes, config.seed)
-    return assemble(build_model(config.model, data, config.seed), data, parts, algorithm, graph, config, out, resume)
+    if "data" in choices:
+        datasets.check(config.data.name, config.data.parameters)
+    if "sharding" in choices:
+        shards.check(config.sharding.name, config.sharding.parameters, given=("labels", "nodes"))
+    if "model" in choices:
+        models.check(config.model.name, config.model.parameters, given=("inputs", "classes"))
+    if config.privacy.epsilon is not None and isinstance(
+        config.algorithm.parameters.get("noise_multiplier"), float | int
+    ):
+        raise TacitError(
+            "privacy.epsilon and algorithm.noise_multiplier both set the noise: leave one of them out "
+            "(on the command line, --set privacy.epsilon= takes it out)"
+        )
+
+
+def _graph(choice: Choice) -> Graph:
+    """The graph a config names, with drop-out around it where it asks for some."""
+    params = choice.parameters
+    graphs.check(choice.name, params, also=Drops.model_fields)
+    try:
+        drops = Drops.model_validate({key: params.pop(key) for key in Drops.model_fields if key in params})
+    except ValidationError as error:
+        raise invalid(f"graph {choice.name}", error) from None
+    graph = graphs.build(choice.name, params)
+    if not drops.drop_links and not drops.drop_nodes:
+        return graph
+    return Dropout(graph, drops.drop_links, drops.drop_nodes, drops.drop_seed)
+
+
+def _algorithm(choice: Choice) -> Algorithm[Any]:
+    algorithms.check(choice.name, choice.parameters, given=("rounds",))
+    algorithm = algorithms.build(choice.name, choice.parameters)
+    if not isinstance(algorithm, Algorithm):
+        raise TacitError(f"{choice.name} is not an Algorithm: derive it from tacit.Algorithm")
+    return algorithm
+
+
+def _model(choice: Choice, data: Dataset, seed: int) -> Model:
+    """The model with its initial parameters drawn from the seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        module = models.build(choice.name, {"inputs": data.inputs, "classes": data.classes, **choice.parameters})
+    return Model(module)
+
+
+def _shards(choice: Choice, data: Dataset, nodes: int, seed: int) -> Shards:
+    params = {"labels": data.y.numpy(), "nodes": nodes, "seed": seed, **choice.parameters}
+    return shards.build(choice.name, params)
 
 
 def _warn_of_large_delta(delta: float, smallest: int) -> None:

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tacit.errors import TacitError, unknown
+from tacit.registry import invalid
 
 FROM_PYTHON = "python: "  # the name of a part that was handed over as an object
-_SECTIONS = ("data", "sharding", "model", "graph", "algorithm")
+CHOICES = ("data", "sharding", "model", "graph", "algorithm")
 
 
 class Section(BaseModel):
@@ -26,6 +27,11 @@ class Choice(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_a_name(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -41,12 +47,12 @@ class Batch(Section):
 
 
 class PrivacyTarget(Section):
-    """With `epsilon` the noise is solved for it; `budget` (by default the guaranteed target) may not be passed."""
+    """The noise is solved for `epsilon`; `budget`, by default the guaranteed target, may not be passed."""
 
-    epsilon: float | None = None
+    epsilon: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     delta: float = Field(default=1e-5, gt=0, lt=1)
     calibration: Literal["guaranteed", "paper"] = "guaranteed"
-    budget: float | None = None
+    budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
 
 class CostModel(Section):
@@ -57,18 +63,26 @@ class CostModel(Section):
     bandwidth: float = Field(default=float("inf"), gt=0)
 
 
+class Drops(Section):
+    """Keys of [graph] that put drop-out around it: chances a round that a link or a node fails."""
+
+    drop_links: float = Field(default=0.0, ge=0, lt=1)
+    drop_nodes: float = Field(default=0.0, ge=0, lt=1)
+    drop_seed: int = Field(default=0, ge=0)
+
+
 class Config(Section):
-    """A whole run. The defaults are the embedded example."""
+    """A whole run."""
 
     name: str | None = None
-    seed: int = 0
+    seed: int = Field(default=0, ge=0, lt=2**63)
     rounds: int = Field(default=200, ge=1)
     evaluate_every: int | None = Field(default=None, ge=1)
     data: Choice = Choice(name="digits")
     sharding: Choice = Choice(name="iid")
     model: Choice = Choice(name="logistic")
     graph: Choice = Choice.model_validate({"name": "one-peer-exponential", "nodes": 10})
-    algorithm: Choice = Choice.model_validate({"name": "dyn-d2p"})
+    algorithm: Choice = Choice(name="dyn-d2p")
     batch: Batch = Batch(size=32)
     privacy: PrivacyTarget = PrivacyTarget()
     network: CostModel = CostModel()
@@ -79,6 +93,9 @@ class Config(Section):
         >>> Config.parse({"rouns": 10})
         Traceback (most recent call last):
         tacit.errors.TacitError: unknown key of the config "rouns"; did you mean "rounds"?
+        >>> Config.parse({"rounds": 0}, "my.toml")
+        Traceback (most recent call last):
+        tacit.errors.TacitError: my.toml: rounds = 0 should be greater than or equal to 1
         """
         try:
             return cls.model_validate(data)
@@ -99,19 +116,15 @@ class Config(Section):
 
 EXAMPLE: dict[str, Any] = {
     "name": "example",
-    "rounds": 200,
-    "data": {"name": "digits"},
-    "model": {"name": "logistic"},
-    "graph": {"name": "one-peer-exponential", "nodes": 10},
     "algorithm": {"name": "dyn-d2p", "lr": 0.5, "clip": 1.0, "rho_c": 2.0, "rho_mu": 2.0},
-    "batch": {"size": 32},
     "privacy": {"epsilon": 3.0, "delta": 1e-4},
 }
+"""What differs from the defaults in the run that needs no config."""
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise TacitError(f"cannot read the config {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -119,26 +132,35 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _with(data: Mapping[str, Any], setting: str) -> dict[str, Any]:
-    """`data` with "a.b=value" put in; the value is TOML where it can be read as such, else a string.
+    """`data` with "a.b=value" put in, or, without a value, taken out. What cannot be read as TOML is a string.
 
     A new `name` for a section starts it afresh: the other one's parameters would mean nothing to it.
     """
-    key, equals, text = setting.partition("=")
-    if not equals:
+    key, equals, text = (part.strip() for part in setting.partition("="))
+    if not equals or not key:
         raise TacitError(f'--set takes key=value, such as rounds=100 or algorithm.lr=0.1, not "{setting}"')
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text
-    head, dot, tail = key.strip().partition(".")
+    head, dot, tail = key.partition(".")
+    if head in CHOICES and not dot and isinstance(value, str):
+        dot, tail = ".", "name"
     if not dot:
-        return {**data, head: value}
-    section = data.get(head, {})
+        return _put(data, head, value)
+    section = data.get(head, Config().as_dict().get(head, {}))
+    if isinstance(section, str):
+        section = {"name": section}
     if not isinstance(section, Mapping):
         raise TacitError(f'--set {setting}: "{head}" is not a section')
-    if head in _SECTIONS and tail == "name" and section.get("name") != value:
+    if head in CHOICES and tail == "name" and section.get("name") != value:
         section = {"nodes": section["nodes"]} if "nodes" in section else {}
-    return {**data, head: {**section, tail: value}}
+    return {**data, head: _put(section, tail, value)}
+
+
+def _put(table: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
+    kept = {name: old for name, old in table.items() if name != key}
+    return kept if value == "" else {**kept, key: value}
 
 
 def _sentence(error: ValidationError, where: str) -> TacitError:
@@ -150,4 +172,6 @@ def _sentence(error: ValidationError, where: str) -> TacitError:
             fields = fields.model_fields[part].annotation
         section = f" [{'.'.join(path[:-1])}] in" if path[:-1] else ""
         return unknown(f"key of{section} {where}", path[-1], fields.model_fields)
-    return TacitError(f"{where}: {'.'.join(path)} = {first['input']!r}: {first['msg'][0].lower()}{first['msg'][1:]}")
+    if first["type"] == "model_type":
+        return TacitError(f"{where}: {path[0]} = {first['input']!r} should be a section of keys and values")
+    return invalid(where, error)

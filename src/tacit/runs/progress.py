@@ -1,4 +1,4 @@
-"""The progress bar, on standard error so that standard output stays free for the result."""
+"""Progress on standard error, so that standard output stays free for the result."""
 
 from __future__ import annotations
 
@@ -11,21 +11,27 @@ from tacit.runs.run import Run
 
 
 class ProgressBar:
-    """Rounds done, loss, accuracy, guaranteed ε so far, and the time left."""
+    """Rounds done, loss, accuracy, guaranteed ε so far, time left; without a terminal, a line an evaluation."""
 
     def __init__(self, run: Run) -> None:
+        self._console = Console(stderr=True)
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[numbers]}"),
             TimeRemainingColumn(),
-            console=Console(stderr=True),
+            console=self._console,
+            disable=not self._console.is_terminal,
         )
-        self._bar = self._progress.add_task(run.algorithm.title, total=run.rounds, completed=run.t, numbers="")
+        title = run.algorithm.title.replace("[", r"\[")  # Dyn[C] is no markup
+        self._bar = self._progress.add_task(title, total=run.rounds, completed=run.t, numbers=numbers(run))
 
     def update(self, run: Run) -> None:
         self._progress.update(self._bar, completed=run.t, numbers=numbers(run))
+        if self._progress.disable and run.history[-1]["round"] == run.t:
+            line = f"round {run.t} of {run.rounds}  {numbers(run)}"
+            self._console.print(line, highlight=False, soft_wrap=True)
 
     def __enter__(self) -> ProgressBar:
         self._progress.start()
@@ -42,5 +48,9 @@ def numbers(run: Run) -> str:
     if not run.history:
         return ""
     last = run.history[-1]
-    epsilon = "none" if last["guaranteed"] is None else f"{last['guaranteed']:.3g}"
-    return f"loss {last['loss']:.3f}  accuracy {last['accuracy']:.1%}  guaranteed ε {epsilon}"
+    epsilon = show(last["guaranteed"], ".3g")
+    return f"loss {show(last['loss'], '.3f')}  accuracy {show(last['accuracy'], '.1%')}  guaranteed ε {epsilon}"
+
+
+def show(value: float | None, style: str) -> str:
+    return "none" if value is None else format(value, style)

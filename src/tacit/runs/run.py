@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
+import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from tacit.algorithms import Algorithm
-from tacit.errors import BudgetExceeded, TacitError
-from tacit.networks import Network, Traffic
-from tacit.privacy.ledger import Array
+from tacit.errors import BudgetExceeded
+from tacit.networks import Network
+from tacit.privacy.ledger import Array, Ledger
 from tacit.privacy.plan import guarantee, plan
 from tacit.privacy.statement import Meter, Privacy, assess
 from tacit.runs import storage
+from tacit.runs.checkpoint import Checkpoint
 from tacit.tasks import Task
 
 Row = dict[str, Any]
@@ -27,8 +29,8 @@ Watcher = Callable[["Run"], None]
 class Run:
     """An algorithm on a task over a network, from the first round to the last or to where it was stopped.
 
-    `history` is a list of rows, one an evaluation (`pandas.DataFrame(run.history)`); `privacy` is what it cost;
-    `models` are the nodes' models (n, d). With `out` everything is kept in that folder, and `resume` goes on from it.
+    `history` is a list of rows, one an evaluation (`pandas.DataFrame(run.history)`); `privacy` is what it
+    cost; `models` are the nodes' models (n, d). `keep` puts all in a folder, and `resume` goes on from one.
     """
 
     def __init__(
@@ -39,62 +41,143 @@ class Run:
         *,
         delta: float = 1e-5,
         evaluate_every: int | None = None,
-        out: Path | None = None,
         config: dict[str, Any] | None = None,
     ) -> None:
         self.task, self.algorithm, self.network, self.delta = task, algorithm, network, delta
-        self.out, self.config = out, config or {}
+        self.config = config or {}
         self.rounds = algorithm.rounds
         self.every = evaluate_every or max(1, self.rounds // 20)
-        self.state: Any = algorithm.start(task, network.graph)
-        self.t = 0
+        self.out: Path | None = None
         self.history: list[Row] = []
         self.stopped: str | None = None
-        self._mark = 0
-        self._meter = Meter(task.ledger, delta)
+        self.interrupted = False
         self._began = time.monotonic()
+        self._meter = Meter(task.ledger, delta)
+        self._cost: tuple[object, Privacy] | None = None
+        self._at = self._after(0, algorithm.start(task, network.graph))
+
+    @property
+    def t(self) -> int:
+        """Whole rounds done."""
+        return self._at.t
+
+    @property
+    def models(self) -> Tensor:
+        """Each hosted node's model, (n, d)."""
+        return self.algorithm.models(self._at.state)
+
+    def keep(self, out: Path) -> Run:
+        """Keep everything in the new folder `out`; nothing is left of it if that cannot be done."""
+        storage.make_folder(out)
+        try:
+            self._use(out)
+            storage.write_config(out / "config.toml", self.config)
+            self.save()
+        except BaseException:
+            shutil.rmtree(out)
+            raise
+        return self
+
+    def resume(self, out: Path) -> Run:
+        """Take up the run in `out`: the rounds that follow are those an unbroken run would have made."""
+        at, seconds = Checkpoint.load(out, self._at, self.algorithm.title, self.config)
+        history = storage.read_history(out / "history.csv")
+        self._use(out)
+        at.check_ledger(self.task.ledger, out)
+        self._return_to(at)
+        self.history = [row for row in history if row["round"] <= at.t]
+        self._began = time.monotonic() - seconds
+        return self
 
     def go(self, watch: Watcher = lambda run: None) -> Run:
-        """Run the rounds that are left. `watch` is called after each."""
-        if self.out is not None:
-            storage.write_config(self.out / "config.toml", self.config)
+        """Run the rounds that are left, with `watch` called after each. Ctrl-C ends it at the last whole one."""
+        self.stopped, self.interrupted = None, False
         try:
-            if self.t == 0:
+            if not self.history:
                 self._evaluate()
             while self.t < self.rounds:
-                self.state = self.algorithm.round(self.t, self.state, self.task, self.network)
-                self.t += 1
-                self._mark = self.task.ledger.steps
+                state = self.algorithm.round(self.t, self._at.state, self.task, self.network)
+                self._at = self._after(self.t + 1, state)
                 if self.t % self.every == 0 or self.t == self.rounds:
                     self._evaluate()
                     self.save()
                 watch(self)
         except BudgetExceeded as refusal:
             self.stopped = str(refusal)
+            self._drop_unreleased()
             self._evaluate()
         except KeyboardInterrupt:
-            self.stopped = f"stopped by hand after {self.t} of {self.rounds} rounds"
-            self.task.ledger.rewind(self._mark)
+            self.stopped, self.interrupted = f"stopped by hand after {self.t} of {self.rounds} rounds", True
+            self._return_to(self._at)
         finally:
             self.save()
         return self
 
     @property
-    def models(self) -> Tensor:
-        """Each hosted node's model, (n, d)."""
-        return self.algorithm.models(self.state)
-
-    @property
     def privacy(self) -> Privacy:
         """What has been released so far, from the ledger."""
-        return self._statement(*assess(self.task.ledger, self.delta), self.t)
+        ledger = self.task.ledger
+        version = (self.t, len(ledger), ledger.unreleased)
+        if self._cost is None or self._cost[0] != version:
+            self._cost = version, self._statement(*assess(ledger, self.delta), self.t)
+        return self._cost[1]
 
     def planned(self) -> Privacy:
         """What the whole run will have cost, by the releases the algorithm plans."""
         lines = plan(self.algorithm, self.task.sampler.sampling, self.task.nodes)
         spent = guarantee(lines, self.delta)
-        reason = "values leave the nodes without noise" if not lines or math.isinf(spent.max()) else None
+        reason = None
+        if not lines:
+            reason = f"{self.algorithm.title} does not say in advance what it releases"
+        elif math.isinf(spent.max()):
+            reason = "values leave the nodes without noise"
         return self._statement(spent, reason, self.rounds)
+
+    def result(self) -> dict[str, Any]:
+        """The run in one object, as `--json` prints it."""
+        now = self.history[-1] if self.history and self.history[-1]["round"] == self.t else self._measure()
+        return {
+            "algorithm": self.algorithm.title,
+            "accuracy": now["accuracy"],
+            "loss": now["loss"],
+            "rounds": self.t,
+            "nodes": self.network.graph.nodes,
+            "messages": now["messages"],
+            "bytes": now["bytes"],
+            "seconds": now["wall_seconds"],
+            "out": None if self.out is None else str(self.out),
+            "stopped": self.stopped,
+            "privacy": self.privacy.as_dict(),
+        }
+
+    def save(self) -> None:
+        """Bring the folder up to date: ledger first, so that it is never behind the rest."""
+        if self.out is None:
+            return
+        self.task.ledger.flush()
+        storage.write_history(self.out / "history.csv", self.history)
+        storage.write_models(self.out / "models.safetensors", self.models)
+        self._at.save(self.out, self.algorithm.title, time.monotonic() - self._began)
+
+    def _use(self, out: Path) -> None:
+        self.task.ledger = Ledger(out / "ledger.sqlite", budget=self.task.ledger.budget)
+        self._meter = Meter(self.task.ledger, self.delta)
+        self.out = out
+
+    def _after(self, t: int, state: Any) -> Checkpoint:
+        return Checkpoint(t, state, self.task.ledger.steps, self.task.draws, replace(self.network.traffic))
+
+    def _return_to(self, at: Checkpoint) -> None:
+        """Forget what was done of the round after `at`: the same seed will do it again, bit for bit."""
+        self._at, self.task.draws, self.network.traffic = at, at.draws, replace(at.traffic)
+        self.task.ledger.rewind(at.steps)
+        self._meter = Meter(self.task.ledger, self.delta)
+
+    def _drop_unreleased(self) -> None:
+        """Values of a round that ends half-way go nowhere any more; what it did release stays in the ledger."""
+        for step, purpose in self.task.ledger.unreleased:
+            if step >= self._at.steps:
+                self.task.ledger.close(step, purpose)
 
     def _statement(self, spent: Array, reason: str | None, rounds: int) -> Privacy:
         return Privacy(
@@ -108,85 +191,38 @@ class Run:
             per_node=spent,
         )
 
-    def result(self) -> dict[str, Any]:
-        """The run in one object, as `--json` prints it."""
-        last = self.history[-1]
-        return {
-            "algorithm": self.algorithm.title,
-            "accuracy": last["accuracy"],
-            "loss": last["loss"],
-            "rounds": self.t,
-            "nodes": self.network.graph.nodes,
-            "messages": last["messages"],
-            "bytes": last["bytes"],
-            "seconds": last["wall_seconds"],
-            "out": None if self.out is None else str(self.out),
-            "stopped": self.stopped,
-            "privacy": self.privacy.as_dict(),
-        }
-
-    def save(self) -> None:
-        """Bring the folder up to date: ledger first, so that it is never behind the rest."""
-        if self.out is None:
-            return
-        self.task.ledger.flush()
-        facts = {
-            "algorithm": self.algorithm.title,
-            "rounds": self.rounds,
-            "round": self.t,
-            "mark": self._mark,
-            "draws": self.task.draws,
-            "seconds": time.monotonic() - self._began,
-            "traffic": dataclasses.asdict(self.network.traffic),
-        }
-        storage.write_history(self.out / "history.csv", self.history)
-        storage.write_models(self.out / "models.safetensors", self.models)
-        storage.write_checkpoint(self.out / "checkpoint.safetensors", vars(self.state), facts)
-
-    def resume(self) -> Run:
-        """Take up the state in `out`: the rounds that follow are those an unbroken run would have made."""
-        assert self.out is not None
-        path = self.out / "checkpoint.safetensors"
-        tensors, facts = storage.read_checkpoint(path)
-        expected = {key: tuple(value.shape) for key, value in vars(self.state).items()}
-        found = {key: tuple(value.shape) for key, value in tensors.items()}
-        if (facts["algorithm"], facts["rounds"], found) != (self.algorithm.title, self.rounds, expected):
-            raise TacitError(
-                f"{path} belongs to another run: {facts['algorithm']} over {facts['rounds']} rounds with {found}, "
-                f"not {self.algorithm.title} over {self.rounds} with {expected}"
-            )
-        self.state = dataclasses.replace(self.state, **tensors)
-        self.t, self._mark, self.task.draws = facts["round"], facts["mark"], facts["draws"]
-        self._began = time.monotonic() - facts["seconds"]
-        self.network.traffic = Traffic(**facts["traffic"])
-        self.history = [row for row in storage.read_history(self.out / "history.csv") if row["round"] <= self.t]
-        self.task.ledger.rewind(self._mark)
-        return self
-
     def _evaluate(self) -> None:
+        row = self._measure()
+        if self.history and self.history[-1]["round"] == self.t:
+            self.history.pop()
+        self.history.append(row)
+
+    def _measure(self) -> Row:
         with self.network.unmetered():
             models = self.models
             mean = self.network.mean(models)
             spread = self.network.mean((models - mean).square().sum(1, keepdim=True))
         metrics = self.task.evaluate(mean)
-        epsilon = self._meter.epsilon()
-        row: Row = {
+        traffic = self.network.traffic
+        return {
             "round": self.t,
-            "accuracy": metrics.accuracy,
-            "loss": metrics.loss,
+            "accuracy": _finite(metrics.accuracy),
+            "loss": _finite(metrics.loss),
             "consensus": math.sqrt(float(spread)),
-            "guaranteed": epsilon if math.isfinite(epsilon) else None,
+            "guaranteed": _finite(self._meter.epsilon()),
             "claimed": self._claim(self.t),
-            "messages": self.network.traffic.messages,
-            "bytes": self.network.traffic.bytes,
+            "messages": traffic.messages,
+            "bytes": traffic.bytes,
             "cost_seconds": self.network.seconds(self.task.draws),
             "wall_seconds": round(time.monotonic() - self._began, 3),
         }
-        if self.history and self.history[-1]["round"] == self.t:
-            self.history.pop()
-        self.history.append(row)
 
     def _claim(self, rounds: int) -> float | None:
         if rounds == 0:
             return None
-        return self.algorithm.claim(self.task.sampler.sampling, self.task.nodes, self.delta, rounds)
+        claimed = self.algorithm.claim(self.task.sampler.sampling, self.task.nodes, self.delta, rounds)
+        return None if claimed is None else _finite(claimed)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -31,6 +31,10 @@ def write(path: Path, data: bytes) -> None:
         raise TacitError(f"cannot write {path}: {error.strerror or error}") from None
 
 
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    write(path, (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode())
+
+
 def write_history(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """A CSV table that pandas reads; an empty cell means there is no such number."""
     table = io.StringIO()
@@ -42,9 +46,11 @@ def write_history(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:
-    with path.open() as file:
-        rows = [{key: _number(cell) for key, cell in row.items()} for row in csv.DictReader(file)]
-    return rows
+    try:
+        with path.open() as file:
+            return [{key: _number(cell) for key, cell in row.items()} for row in csv.DictReader(file)]
+    except (OSError, ValueError, TypeError) as error:
+        raise TacitError(f"{path} cannot be read as the history of a run: {error}") from None
 
 
 def write_config(path: Path, config: Mapping[str, Any]) -> None:
@@ -54,7 +60,8 @@ def write_config(path: Path, config: Mapping[str, Any]) -> None:
 def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
     """The state's tensors, with what else is needed to go on exactly."""
     metadata = {"format": _FORMAT, "facts": json.dumps(dict(facts))}
-    write(path, safetensors.torch.save({k: v.contiguous() for k, v in tensors.items()}, metadata))
+    # Copies, since safetensors refuses tensors that share memory.
+    write(path, safetensors.torch.save({k: v.contiguous().clone() for k, v in tensors.items()}, metadata))
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -64,9 +71,9 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         with safe_open(path, "pt") as file:
             metadata = file.metadata() or {}
             if metadata.get("format") != _FORMAT:
-                raise TacitError(f"{path} is not a checkpoint of this program (format {metadata.get('format', 'unknown')!r})")
+                raise TacitError(f"{path} was written by another program: it is no checkpoint of a run")
             return {key: file.get_tensor(key) for key in file.keys()}, json.loads(metadata["facts"])  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
         raise TacitError(f"{path} cannot be read as a checkpoint: {error}") from None
 
 
@@ -74,7 +81,18 @@ def write_models(path: Path, models: Tensor) -> None:
     write(path, safetensors.torch.save({"models": models.contiguous()}))
 
 
+def check_free(path: Path) -> None:
+    """Refuse a folder that holds anything: a run has one of its own."""
+    try:
+        taken = path.exists() and (not path.is_dir() or any(path.iterdir()))
+    except OSError as error:
+        raise TacitError(f"cannot look into {path}: {error.strerror}") from None
+    if taken:
+        raise TacitError(f"{path} holds something already: choose another folder, or resume the run that is there")
+
+
 def make_folder(path: Path) -> None:
+    check_free(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -89,8 +107,7 @@ def free_folder(parent: Path, name: str) -> Path:
     return candidate
 
 
-def _number(cell: str) -> Any:
+def _number(cell: str) -> float | None:
     if cell == "":
         return None
-    value = float(cell)
-    return int(value) if value.is_integer() and "." not in cell and "e" not in cell else value
+    return int(cell) if cell.lstrip("-").isdigit() else float(cell)

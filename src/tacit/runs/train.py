@@ -14,11 +14,11 @@ from torch import nn
 from tacit.algorithms import Algorithm
 from tacit.errors import TacitError
 from tacit.graphs import Graph, from_networkx
-from tacit.runs import build
-from tacit.runs.config import FROM_PYTHON, Choice, Config
+from tacit.runs.build import Own, from_config
+from tacit.runs.config import FROM_PYTHON, Config
 from tacit.runs.progress import ProgressBar
 from tacit.runs.run import Run
-from tacit.tasks import Dataset, Model, datasets
+from tacit.tasks import Dataset, Model
 
 
 def train(
@@ -45,9 +45,10 @@ def train(
 ) -> Run:
     """Train a model over a graph of nodes, and say what it cost.
 
-    Every part is a registered name or an object of your own: a `torch.nn.Module`, arrays (x, y), an `Algorithm`
-    from your own file, any networkx graph, a list of index arrays as shards. `nodes` counts for a graph given by
-    name. With `epsilon` the noise is calibrated so that the *guarantee* is that ε; `budget` stops a run that would pass it.
+    Every part is a registered name or an object of your own: a `torch.nn.Module`, arrays (x, y), an
+    `Algorithm` from your own file, any networkx graph, a list of index arrays as shards. `nodes` counts for a
+    graph given by name. With `epsilon` the noise is calibrated so that the *guarantee* is that ε; `budget`
+    stops a run that would pass it. With `out` all is kept in that folder, and `resume` goes on from there.
 
     >>> run = train(algorithm="const-d2p", nodes=4, rounds=5, epsilon=2.0, delta=1e-3)
     >>> run.privacy.guaranteed <= 2.0, len(run.models), run.history[-1]["round"]
@@ -68,17 +69,18 @@ def train(
         },
         "tacit.train",
     )
-    the_algorithm = build.build_algorithm(config.algorithm, rounds) if isinstance(algorithm, str) else algorithm.over(rounds)
-    the_graph = _graph(graph, config.graph)
-    the_data = _data(data)
-    the_model = _model(model, config.model, the_data, seed)
-    parts = (
-        build.build_shards(config.sharding, the_data, the_graph.nodes, seed) if isinstance(sharding, str) else list(sharding)
+    if resume and out is None:
+        raise TacitError("resume=True needs out, the folder of the run to go on with")
+    own = Own(
+        data=None if isinstance(data, str) else _dataset(data),
+        sharding=None if isinstance(sharding, str) else [np.asarray(part, np.int64) for part in sharding],
+        model=None if isinstance(model, str) else _model(model),
+        graph=None if isinstance(graph, str) else _graph(graph),
+        algorithm=None if isinstance(algorithm, str) else algorithm,
     )
-    if len(parts) != the_graph.nodes:
-        raise TacitError(f"there are {len(parts)} shards for a graph of {the_graph.nodes} nodes: they must be as many")
-    folder = None if out is None else Path(out)
-    run = build.assemble(the_model, the_data, parts, the_algorithm, the_graph, config, folder, resume)
+    run = from_config(config, own)
+    if out is not None:
+        run = run.resume(Path(out)) if resume else run.keep(Path(out))
     if not progress:
         return run.go()
     with ProgressBar(run) as bar:
@@ -89,19 +91,13 @@ def _named(part: object) -> dict[str, Any]:
     return {"name": part if isinstance(part, str) else f"{FROM_PYTHON}{type(part).__name__}"}
 
 
-def _graph(graph: str | Graph | nx.Graph, choice: Choice) -> Graph:
-    if isinstance(graph, str):
-        return build.build_graph(choice)
-    return graph if isinstance(graph, Graph) else from_networkx(graph)
-
-
-def _data(data: str | Dataset | tuple[npt.ArrayLike, npt.ArrayLike]) -> Dataset:
-    if isinstance(data, str):
-        return datasets.build(data)
+def _dataset(data: Dataset | tuple[npt.ArrayLike, npt.ArrayLike]) -> Dataset:
     return data if isinstance(data, Dataset) else Dataset.from_arrays(*data)
 
 
-def _model(model: str | nn.Module | Model, choice: Choice, data: Dataset, seed: int) -> Model:
-    if isinstance(model, str):
-        return build.build_model(choice, data, seed)
+def _model(model: nn.Module | Model) -> Model:
     return model if isinstance(model, Model) else Model(model)
+
+
+def _graph(graph: Graph | nx.Graph) -> Graph:
+    return graph if isinstance(graph, Graph) else from_networkx(graph)

@@ -37,14 +37,10 @@ class Layout:
             raise TacitError("this model has no parameter to train")
         patterns = ["*"] if share is None else share
         if not patterns:
-            raise TacitError(
-                "share is empty; name at least one parameter, or leave share out to share all of them"
-            )
+            raise TacitError("share is empty; name at least one parameter, or leave share out to share all of them")
         for pattern in patterns:
             if not any(fnmatchcase(name, pattern) for name in shapes):
-                raise TacitError(
-                    f'share pattern "{pattern}" matches no parameter; there are: {", ".join(shapes)}'
-                )
+                raise TacitError(f'share pattern "{pattern}" matches no parameter; there are: {", ".join(shapes)}')
         shared = [name for name in shapes if any(fnmatchcase(name, pattern) for pattern in patterns)]
         names = shared + [name for name in shapes if name not in shared]
         return cls(tuple(names), tuple(shapes[k] for k in names), sum(math.prod(shapes[k]) for k in shared))
@@ -76,7 +72,7 @@ class Layout:
     def unflatten(self, params: Tensor) -> dict[str, Tensor]:
         """(…, d) as views name to (…, *shape): writing to one writes to the vector."""
         return {
-            name: params[..., self.columns[name]].view(*params.shape[:-1], *shape)
+            name: params[..., self.columns[name]].view((*params.shape[:-1], *shape))
             for name, shape in zip(self.names, self.shapes, strict=True)
         }
 

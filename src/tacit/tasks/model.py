@@ -51,9 +51,7 @@ class Model:
         self._start(ModuleObjective(module, loss, layout), layout.initial(module), engine)
 
     @classmethod
-    def from_loss(
-        cls, loss: FlatLoss, initial: Tensor, shared: int | None = None, engine: Engine = "auto"
-    ) -> Model:
+    def from_loss(cls, loss: FlatLoss, initial: Tensor, shared: int | None = None, engine: Engine = "auto") -> Model:
         """The model whose loss on one record is `loss(params (d,), x, y)`, differentiable by torch.func.
 
         >>> mean = Model.from_loss(lambda w, x, y: ((w - x) ** 2).sum() / 2, torch.zeros(2))
@@ -64,9 +62,7 @@ class Model:
         d = initial.numel()
         shared = d if shared is None else shared
         if initial.dim() != 1 or not 1 <= shared <= d:
-            raise TacitError(
-                f"a loss needs an initial vector (d,) and 1 to d shared entries, not {shared} of {d}"
-            )
+            raise TacitError(f"a loss needs an initial vector (d,) and 1 to d shared entries, not {shared} of {d}")
         parts = {"shared": (shared,)} | ({"local": (d - shared,)} if shared < d else {})
         layout = Layout(tuple(parts), tuple(parts.values()), shared)
         model = cls.__new__(cls)
@@ -75,7 +71,7 @@ class Model:
 
     def _start(self, objective: ModuleObjective | FunctionObjective, initial: Tensor, engine: Engine) -> None:
         self.layout, self.d, self.shared = objective.layout, objective.layout.d, objective.layout.shared
-        self._objective, self._initial = objective, initial
+        self._objective, self._initial, self._dtype = objective, initial, initial.dtype
         self._gradients = Gradients(objective, engine)
         self._checked = isinstance(objective, FunctionObjective)
 
@@ -117,14 +113,13 @@ class Model:
 
     def _fits(self, params: Tensor) -> None:
         if params.dim() != 2 or params.shape[1] != self.d:
-            raise TacitError(
-                f"parameters have shape {tuple(params.shape)}; this model takes (nodes, {self.d})"
-            )
+            raise TacitError(f"parameters have shape {tuple(params.shape)}; this model takes (nodes, {self.d})")
 
     def _like(self, params: Tensor, x: Tensor) -> Tensor:
         """Records in the dtype of the parameters, and the module's frozen parameters and buffers too."""
-        if isinstance(self._objective, ModuleObjective) and params.dtype != self._initial.dtype:
+        if isinstance(self._objective, ModuleObjective) and params.dtype != self._dtype:
             self._objective.module.to(params.dtype)
+            self._dtype = params.dtype
         return x.to(params.dtype) if x.is_floating_point() else x
 
     def _check(self, x: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""Which records a draw takes. The sampler that runs is the one that is accounted: `Sampler.sampling` is what it does."""
+"""Which records a draw takes. The sampler that runs is the one accounted: `Sampler.sampling` is what it does."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LOW31 = 0x7FFFFFFF
 
 
 class Draw(NamedTuple):
-    """Records of one draw: `index` (n, B) into each node's shard; `weight` is 1 for a record and 0 for padding."""
+    """`records` (n, B) are places in each node's shard; `weight` (n, B) is 1 for a record and 0 for padding."""
 
-    index: Tensor
+    records: Tensor
     weight: Tensor
 
 
@@ -32,7 +32,7 @@ class Sampler:
     - no batch: all records, every time.
 
     >>> sampler = Sampler(np.array([10, 12]), 4, "without-replacement", np.array([0, 1]), Noise.from_seed(0))
-    >>> sampler.draw(0).index.shape, sampler.sampling.rate.round(3).tolist()
+    >>> sampler.draw(0).records.shape, sampler.sampling.rate.round(3).tolist()
     (torch.Size([2, 4]), [0.4, 0.333])
     """
 
@@ -50,7 +50,8 @@ class Sampler:
         if batch is not None and batch > sizes.min():
             node = int(nodes[sizes.argmin()])
             raise TacitError(
-                f"node {node} has {sizes.min()} records, fewer than a batch of {batch}: use a smaller batch or fewer nodes"
+                f"node {node} has {sizes.min()} records, fewer than a batch of {batch}: "
+                "use a smaller batch or fewer nodes"
             )
         self.kind: SamplingKind = "none" if batch is None else kind
         self._sizes, self._nodes, self._noise = sizes, nodes, noise

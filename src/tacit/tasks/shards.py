@@ -51,9 +51,7 @@ def by_size(
         ends = _cuts(np.exp(np.linspace(0, np.log(ratio), nodes)), total)
         smallest = int(np.diff(ends, prepend=0).min())
         if smallest < 1:
-            raise TacitError(
-                f"sharding sizes: ratio = {ratio} over {nodes} nodes leaves one with no record of {total}"
-            )
+            raise TacitError(f"sharding sizes: ratio = {ratio} over {nodes} nodes leaves one with no record of {total}")
     order = np.random.default_rng(seed).permutation(total)
     return np.split(order[: ends[-1]], ends[:-1])
 
@@ -76,9 +74,7 @@ def by_class(
     _total("classes", labels, nodes, records)
     values, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
     if not 1 <= per_node <= len(values):
-        raise TacitError(
-            f"sharding classes: per_node must be between 1 and the {len(values)} classes, not {per_node}"
-        )
+        raise TacitError(f"sharding classes: per_node must be between 1 and the {len(values)} classes, not {per_node}")
     if records is not None and records < per_node:
         raise TacitError(f"sharding classes: {records} records a node cannot hold {per_node} classes")
     rng = np.random.default_rng(seed)
@@ -112,9 +108,7 @@ def by_class(
 
 
 @shards.register("dirichlet")
-def dirichlet(
-    labels: Indices, nodes: int, seed: int = 0, alpha: float = 0.5, min_records: int = 1
-) -> list[Indices]:
+def dirichlet(labels: Indices, nodes: int, seed: int = 0, alpha: float = 0.5, min_records: int = 1) -> list[Indices]:
     """Each class is shared out in proportions drawn from Dirichlet(alpha): small alpha, few classes a node.
 
     A node drawn fewer than `min_records` gets the missing ones, at random, from the nodes that have most.

@@ -20,7 +20,6 @@ from tacit.tasks.data import Dataset
 from tacit.tasks.model import Model
 from tacit.tasks.sampling import Sampler
 
-
 _TEST_BATCH = 2048  # records tested at once
 
 
@@ -61,6 +60,9 @@ class Task:
         nodes: npt.NDArray[np.int64] | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
+        if model.shared < model.d:
+            # The bound on a gradient covers its shared columns only, and a task hands over all of them.
+            raise TacitError("a task takes a model all of whose parameters are shared: leave out share")
         self.model, self.data, self.shards, self.dtype = model, data, shards, dtype
         self.nodes = np.arange(len(shards)) if nodes is None else nodes
         self.noise = noise or Noise.from_seed(0)
@@ -72,9 +74,7 @@ class Task:
             )
         self._options = (batch, sampling, relation)
         self.sampler = Sampler(self.sizes, batch, sampling, self.nodes, self.noise, relation)
-        self._records = torch.nn.utils.rnn.pad_sequence(
-            [torch.as_tensor(s) for s in shards], batch_first=True
-        )
+        self._records = torch.nn.utils.rnn.pad_sequence([torch.as_tensor(s) for s in shards], batch_first=True)
         self.draws = 0
 
     @property
@@ -107,15 +107,13 @@ class Task:
         """(n, d): every node starts from the same parameters."""
         return self.model.initial().to(self.dtype).repeat(self.n, 1)
 
-    def gradient(
-        self, params: Tensor, step: int, clip: Clip | None = None, purpose: str = "gradient"
-    ) -> Bounded:
+    def gradient(self, params: Tensor, step: int, clip: Clip | None = None, purpose: str = "gradient") -> Bounded:
         """The mean gradient of draw `step` at each node's row of `params`.
 
         It divides by the *expected* batch size, which is public; the realised one depends on the records.
         """
         drawn = self.sampler.draw(step)
-        records = self._records.gather(1, drawn.index)
+        records = self._records.gather(1, drawn.records)
         x, y = self.data.x[records].to(self.dtype), self.data.y[records]
         weight = drawn.weight.to(self.dtype)
         per_record = clip if clip is not None and clip.per == "record" else None
@@ -148,9 +146,9 @@ class Task:
     def evaluate(self, params: Tensor) -> Metrics:
         """Loss and accuracy of one model (d,) on the test set; a bare loss function has no accuracy (NaN)."""
         loss = right = 0.0
-        batches = zip(self.data.test_x.split(_TEST_BATCH), self.data.test_y.split(_TEST_BATCH), strict=True)
-        for x, y in batches:
-            x = x.to(self.dtype)
+        for start in range(0, len(self.data.test_y), _TEST_BATCH):
+            part = slice(start, start + _TEST_BATCH)
+            x, y = self.data.test_x[part].to(self.dtype), self.data.test_y[part]
             loss += float(self.model.losses(params[None], x[None], y[None]).sum())
             outputs = self.model.outputs(params, x)
             right += math.nan if outputs is None else float((outputs.argmax(1) == y).sum())

@@ -44,9 +44,7 @@ class Dataset:
             out = (y < 0) | (y >= self.classes)
             if out.any():
                 row = int(out.nonzero()[0])
-                raise self._wrong(
-                    f"label {int(y[row])} at row {row} of {part}y is outside 0 … {self.classes - 1}"
-                )
+                raise self._wrong(f"label {int(y[row])} at row {row} of {part}y is outside 0 … {self.classes - 1}")
         if self.x.shape[1:] != self.test_x.shape[1:]:
             here, there = tuple(self.x.shape[1:]), tuple(self.test_x.shape[1:])
             raise self._wrong(f"training records have shape {here}, test records {there}; they must agree")

@@ -91,9 +91,7 @@ def folders() -> list[Path]:
     if not named:
         return [cache()]
     if not Path(named).is_dir():
-        raise TacitError(
-            f"TACIT_DATA is {named}, which is not a folder; name the folder that holds the data sets"
-        )
+        raise TacitError(f"TACIT_DATA is {named}, which is not a folder; name the folder that holds the data sets")
     return [Path(named), cache()]
 
 

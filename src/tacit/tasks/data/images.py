@@ -50,9 +50,7 @@ CIFAR = DataFile(
     "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
     ("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",),
 )
-CIFAR_10K = DataFile(
-    "cifar10/cifar10_10k.npz", "8837acb9a520e08f83ad95007104ec0a2f2f076095a675248749d9c6a5d219bb"
-)
+CIFAR_10K = DataFile("cifar10/cifar10_10k.npz", "8837acb9a520e08f83ad95007104ec0a2f2f076095a675248749d9c6a5d219bb")
 CIFAR_MEAN = (0.49139968, 0.48215841, 0.44653091)
 CIFAR_STD = (0.24703223, 0.24348513, 0.26158784)
 

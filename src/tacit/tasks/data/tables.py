@@ -109,9 +109,7 @@ def csv(
     width = len(rows[0][1])
     ragged = next(((line, row) for line, row in rows if len(row) != width), None)
     if ragged:
-        raise TacitError(
-            f"{path}: line {ragged[0]} has {len(ragged[1])} values, line {rows[0][0]} has {width}"
-        )
+        raise TacitError(f"{path}: line {ragged[0]} has {len(ragged[1])} values, line {rows[0][0]} has {width}")
     names, column = _columns(path, rows[0][1], label, header)
     records = rows[1:] if names else rows
     y = [row.pop(column).strip() for _, row in records]

@@ -14,12 +14,12 @@ from torch import Tensor
 from tacit.errors import TacitError, unknown
 from tacit.tasks.clip import Clip
 from tacit.tasks.gradients import ghost, stacked, summed, vectorised
+from tacit.tasks.gradients.chunks import SMALL
 from tacit.tasks.gradients.objective import FunctionObjective, ModuleObjective, Objective
 
 __all__ = ["Engine", "FunctionObjective", "Gradients", "ModuleObjective", "Objective"]
 
 Engine = Literal["auto", "stacked", "ghost", "vectorised", "summed"]
-LARGE = 100_000  # parameters from which ghost norms beat per-record gradients (measured)
 
 
 class Gradients:
@@ -31,9 +31,7 @@ class Gradients:
         self.objective, self.engine = objective, engine
         self._chain = stacked.chain(objective)
         self._layers = ghost.layers(objective)
-        self._records: int | None = (
-            None  # that ghost works on at once; 0: it cannot be used; None: not tried yet
-        )
+        self._records: int | None = None  # that ghost works on at once; 0: it cannot be used; None: not tried yet
 
     def losses(self, params: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """Losses (n, B)."""
@@ -72,12 +70,10 @@ class Gradients:
             return "stacked"
         if clip is None:
             return "summed"
-        large = self.objective.layout.d >= LARGE
+        large = self.objective.layout.d * y.shape[1] > SMALL
         return "ghost" if large and clip.norm != "l1" and self._ghostable(params, x, y) else "vectorised"
 
-    def _sum(
-        self, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, clip: Clip | None, out: Tensor
-    ) -> None:
+    def _sum(self, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, clip: Clip | None, out: Tensor) -> None:
         if not weight.numel():
             out.zero_()
             return
@@ -93,12 +89,14 @@ class Gradients:
                 stacked.gradient_sum(objective, self._chain, params, x, y, weight, clip, out)
             else:
                 assert self._records
-                ghost.gradient_sum(objective, params, x, y, weight, clip, out, self._records)
+                try:
+                    ghost.gradient_sum(objective, params, x, y, weight, clip, out, self._records)
+                except ghost.Unfit:
+                    self._records = 0
+                    self._sum(params, x, y, weight, clip, out)
 
     def _stackable(self, x: Tensor) -> bool:
-        return (
-            self.engine in ("auto", "stacked") and self._chain is not None and stacked.accepts(self._chain, x)
-        )
+        return self.engine in ("auto", "stacked") and self._chain is not None and stacked.accepts(self._chain, x)
 
     def _ghostable(self, params: Tensor, x: Tensor, y: Tensor) -> bool:
         if self._records is None:
@@ -111,12 +109,8 @@ class Gradients:
     def _insist(self, params: Tensor, x: Tensor, y: Tensor, clip: Clip | None) -> None:
         able = {
             "stacked": self._stackable(x),
-            "ghost": self.engine == "ghost"
-            and (clip is None or clip.norm != "l1")
-            and self._ghostable(params, x, y),
+            "ghost": self.engine == "ghost" and (clip is None or clip.norm != "l1") and self._ghostable(params, x, y),
             "summed": clip is None,
         }
         if not able.get(self.engine, True):
-            raise TacitError(
-                f'engine "{self.engine}" cannot work on this model with this clip; use engine "auto"'
-            )
+            raise TacitError(f'engine "{self.engine}" cannot work on this model with this clip; use engine "auto"')

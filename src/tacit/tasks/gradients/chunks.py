@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+SMALL = 2_000_000  # parameters × batch up to which nodes are better worked on together (measured)
+
 
 def slices(total: int, size: int) -> Iterator[slice]:
     """0…total in pieces of at most `size`.

@@ -34,9 +34,7 @@ def layers(objective: Objective) -> dict[str, tuple[nn.Module, Rule]] | None:
     wanted = set(objective.layout.names)
     found: dict[str, tuple[nn.Module, Rule]] = {}
     for prefix, layer in objective.module.named_modules():
-        mine = {
-            f"{prefix}.{name}" if prefix else name for name, _ in layer.named_parameters(recurse=False)
-        } & wanted
+        mine = {f"{prefix}.{name}" if prefix else name for name, _ in layer.named_parameters(recurse=False)} & wanted
         known = rule(layer)
         if mine and known is None:
             return None
@@ -123,11 +121,11 @@ def probe(objective: ModuleObjective, params: Tensor, x: Tensor, y: Tensor) -> i
     try:
         terms = _terms(objective, objective.layout.unflatten(params[0]), x, y)
         gradient_sum(objective, params, x.unsqueeze(0), y.unsqueeze(0), one, clip, found, 1)
-    except Unfit:
+    except (Unfit, RuntimeError):  # if the model itself is at fault, the general engine will say so
         return 0
     summed.gradient_sum(objective, params, x.unsqueeze(0), y.unsqueeze(0), one, expected)
     expected[:, :shared] = clip.rows(expected[:, :shared])
     if bool((found - expected).abs().max() > 1e-3 * expected.abs().max()):
         return 0
     held = sum(term.numel() for term in terms.values()) * params.element_size()
-    return max(8, BYTES // held)
+    return max(8, BYTES // max(1, held))

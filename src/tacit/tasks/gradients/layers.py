@@ -29,11 +29,11 @@ def _conv(layer: nn.Conv2d, calls: Calls) -> dict[str, Term]:
 
 
 def _group_norm(layer: nn.GroupNorm, calls: Calls) -> dict[str, Term]:
-    weight = [(g * F.group_norm(a, layer.num_groups, eps=layer.eps)).flatten(2).sum(dim=2) for a, g in calls]
-    return {
-        "weight": Direct(_total(weight)),
-        "bias": Direct(_total([g.flatten(2).sum(dim=2) for _, g in calls])),
-    }
+    def positions(g: Tensor) -> Tensor:
+        return g.reshape(len(g), layer.num_channels, -1).sum(dim=2)
+
+    weight = [positions(g * F.group_norm(a, layer.num_groups, eps=layer.eps)) for a, g in calls]
+    return {"weight": Direct(_total(weight)), "bias": Direct(_total([positions(g) for _, g in calls]))}
 
 
 def _layer_norm(layer: nn.LayerNorm, calls: Calls) -> dict[str, Term]:
@@ -82,10 +82,7 @@ def rule(layer: nn.Module) -> Rule | None:
     ):
         return None
     if type(layer) is nn.Embedding and not (
-        layer.padding_idx is None
-        and layer.max_norm is None
-        and not layer.scale_grad_by_freq
-        and not layer.sparse
+        layer.padding_idx is None and layer.max_norm is None and not layer.scale_grad_by_freq and not layer.sparse
     ):
         return None
     return RULES.get(type(layer))

@@ -59,9 +59,7 @@ def chain(objective: Objective) -> list[Step] | None:
     steps = list(_steps(objective.module, ""))
     used = [name for step in steps for name in (step.weight, step.bias) if name]
     # A layer that serves twice has no single outer product, and a frozen one no place in the vector.
-    if sorted(used) != sorted(objective.layout.names) or not all(
-        step.weight or _known(step.layer) for step in steps
-    ):
+    if sorted(used) != sorted(objective.layout.names) or not all(step.weight or _known(step.layer) for step in steps):
         return None
     return steps
 
@@ -110,7 +108,7 @@ def losses(objective: ModuleObjective, steps: list[Step], params: Tensor, x: Ten
     result = params.new_empty(n, batch)
     for k in slices(n, RECORDS // max(1, batch)):
         z, _, _ = _forward(steps, objective.layout.unflatten(params[k]), x[k])
-        result[k] = objective.loss(z.flatten(0, 1), y[k].flatten(0, 1)).view(-1, batch)
+        result[k] = objective.loss(z.flatten(0, 1), y[k].flatten(0, 1)).view_as(result[k])
     return result
 
 
@@ -152,9 +150,7 @@ def _block(
         scaled = weight * clip.factor(_norms(linear, inputs, signals, shared, clip))
     target = objective.layout.unflatten(out)
     for step, a, g in zip(linear, inputs, signals, strict=True):
-        target[step.weight].copy_(
-            torch.bmm((g * (scaled if shared(step.weight) else weight).unsqueeze(-1)).mT, a)
-        )
+        target[step.weight].copy_(torch.bmm((g * (scaled if shared(step.weight) else weight).unsqueeze(-1)).mT, a))
         if step.bias is not None:
             c = scaled if shared(step.bias) else weight
             target[step.bias].copy_(torch.bmm(c.unsqueeze(1), g).squeeze(1))

@@ -4,25 +4,20 @@ import torch
 from torch import Tensor
 from torch.func import grad
 
-from tacit.tasks.gradients.chunks import blocks, slices
+from tacit.tasks.gradients.chunks import SMALL, blocks, slices
 from tacit.tasks.gradients.objective import Objective, Parameters
 
 RECORDS = 512  # worked on at once
-SMALL = 2_000_000  # parameters × batch up to which nodes are worked on together (measured)
 
 
-def gradient_sum(
-    objective: Objective, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, out: Tensor
-) -> None:
+def gradient_sum(objective: Objective, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, out: Tensor) -> None:
     """Write Σ_b weight_b ∇ℓ_b into out (n, d)."""
     out.zero_()
     together = len(params) > 1 and objective.layout.d * weight.shape[1] <= SMALL
     (_together if together else _one_by_one)(objective, params, x, y, weight, out)
 
 
-def _together(
-    objective: Objective, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, out: Tensor
-) -> None:
+def _together(objective: Objective, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, out: Tensor) -> None:
     def total(p: Parameters, x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
         return (weight * objective.losses(p, x, y)).sum()
 
@@ -32,18 +27,14 @@ def _together(
         out[k] += layout.flatten(gradients(layout.unflatten(params[k]), x[k, b], y[k, b], weight[k, b]))
 
 
-def _one_by_one(
-    objective: Objective, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, out: Tensor
-) -> None:
+def _one_by_one(objective: Objective, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, out: Tensor) -> None:
     for i in range(len(params)):
         # Leaves apart, not views of one vector: the gradient of each view would be a whole vector.
         p = {k: v.detach().requires_grad_() for k, v in objective.layout.unflatten(params[i]).items()}
         for b in slices(weight.shape[1], RECORDS):
             with torch.enable_grad():
                 total = (weight[i, b] * objective.losses(p, x[i, b], y[i, b])).sum()
-            gradients = torch.autograd.grad(
-                total, list(p.values()), allow_unused=True, materialize_grads=True
-            )
+            gradients = torch.autograd.grad(total, list(p.values()), allow_unused=True, materialize_grads=True)
             out[i] += objective.layout.flatten(dict(zip(p, gradients, strict=True)))
 
 

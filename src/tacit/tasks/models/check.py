@@ -29,10 +29,8 @@ def check_module(module: nn.Module) -> None:
         elif isinstance(layer, _NormBase):
             raise TacitError(f"{kind} mixes the records of a batch; use GroupNorm instead")
         p = layer.p if isinstance(layer, _DropoutNd) else getattr(layer, "dropout", 0.0)
-        if isinstance(p, float) and p > 0:
-            raise TacitError(
-                f"{kind} draws its own randomness, but every draw in a run must be keyed; set p to 0"
-            )
+        if (isinstance(p, int | float) and p > 0) or isinstance(layer, nn.RReLU):
+            raise TacitError(f"{kind} draws its own randomness, but every draw in a run must be keyed; take it out")
 
 
 def check_independence(module: nn.Module, x: Tensor) -> None:
@@ -51,9 +49,7 @@ def check_independence(module: nn.Module, x: Tensor) -> None:
         together, alone = module(x), torch.cat([module(x[:1]), module(x[1:])])
     for name, buffer in module.named_buffers():
         if not torch.equal(buffer, before[name]):
-            raise TacitError(
-                f'the model\'s forward pass changes its buffer "{name}"; use GroupNorm or drop the buffer'
-            )
+            raise TacitError(f'the model\'s forward pass changes its buffer "{name}"; use GroupNorm or drop the buffer')
     # Rounding is far below this; NaN compares as no difference, and shows up in the run itself.
     if together.shape != alone.shape or bool((together - alone).abs().max() > 1e-3 * together.abs().max()):
         raise TacitError(

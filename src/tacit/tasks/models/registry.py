@@ -28,7 +28,5 @@ def image(model: str, inputs: tuple[int, ...], least: int = 1) -> tuple[int, int
         )
     channels, height, width = inputs
     if min(height, width) < least:
-        raise TacitError(
-            f"model {model} takes images of at least {least}×{least} pixels, not {height}×{width}"
-        )
+        raise TacitError(f"model {model} takes images of at least {least}×{least} pixels, not {height}×{width}")
     return channels, height, width

@@ -24,9 +24,7 @@ class Block(nn.Module):
         self.norm2 = _norm(after)
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or before != after:
-            self.shortcut = nn.Sequential(
-                nn.Conv2d(before, after, 1, stride=stride, bias=False), _norm(after)
-            )
+            self.shortcut = nn.Sequential(nn.Conv2d(before, after, 1, stride=stride, bias=False), _norm(after))
 
     def forward(self, x: Tensor) -> Tensor:
         h = self.norm2(self.conv2(F.relu(self.norm1(self.conv1(x)))))
@@ -38,9 +36,7 @@ class ResNet(nn.Module):
 
     def __init__(self, channels: int, classes: int, blocks: tuple[int, ...], width: int) -> None:
         super().__init__()
-        self.stem = nn.Sequential(
-            nn.Conv2d(channels, width, 3, padding=1, bias=False), _norm(width), nn.ReLU()
-        )
+        self.stem = nn.Sequential(nn.Conv2d(channels, width, 3, padding=1, bias=False), _norm(width), nn.ReLU())
         stages, before = [], width
         for stage, count in enumerate(blocks):
             after = width * 2**stage

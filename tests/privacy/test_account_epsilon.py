@@ -1,0 +1,276 @@
+"""The guaranteed ε: never below what independent computations prove, and within one percent of the truth."""
+
+import math
+
+import numpy as np
+import pytest
+from dp_accounting import (
+    ComposedDpEvent,
+    DpEvent,
+    GaussianDpEvent,
+    LaplaceDpEvent,
+    NonPrivateDpEvent,
+    NoOpDpEvent,
+    PoissonSampledDpEvent,
+    SampledWithoutReplacementDpEvent,
+    SampledWithReplacementDpEvent,
+    SelfComposedDpEvent,
+)
+from dp_accounting.pld import PLDAccountant, pld_pmf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tacit.errors import TacitError
+from tacit.privacy.accountant import _composed as composed
+from tacit.privacy.accountant import epsilon
+from tacit.privacy.gdp import delta_of, mu_to_epsilon
+from tacit.privacy.pld import privacy_loss
+from tacit.privacy.steps import Step, Steps
+from tests.privacy.oracles_accounting import bracket, gaussian_delta, laplace_delta
+
+LAWS = {"gaussian": GaussianDpEvent, "laplace": LaplaceDpEvent}
+
+
+def poisson(multiplier: float, rate: float, count: int = 1, law: str = "gaussian") -> DpEvent:
+    return SelfComposedDpEvent(PoissonSampledDpEvent(rate, LAWS[law](multiplier)), count)
+
+
+def drawn(multiplier: float, size: int, source: int, count: int = 1, law: str = "gaussian") -> DpEvent:
+    return SelfComposedDpEvent(SampledWithoutReplacementDpEvent(source, size, LAWS[law](multiplier)), count)
+
+
+@pytest.mark.parametrize(
+    ("multiplier", "rate", "count", "delta", "least", "most"),
+    [
+        (1, 0.01, 1000, 1e-5, 1.8180, 1.8282 * 1.01),  # prv_accountant: at least 1.818
+        (0.8, 0.05, 2000, 1e-6, 29.08, 29.10 * 1.01),
+        (4, 1, 100, 1e-5, 13.20671, 13.20672),
+        (1, 1e-3, 20000, 1e-6, 0.7930, 0.794 * 1.01),
+    ],
+)
+def test_known_values(multiplier, rate, count, delta, least, most):
+    assert least <= epsilon(poisson(multiplier, rate, count), delta) <= most
+
+
+def test_ppgl_composes_to_much_less_than_the_sum():
+    """Fifty rounds, each (1, 1e-5) by the classical σ = √(2 log(1.25/δ))."""
+    event = SelfComposedDpEvent(GaussianDpEvent(math.sqrt(2 * math.log(1.25e5))), 50)
+    assert epsilon(event, 1e-5) == pytest.approx(6.8, abs=0.05)
+
+
+def test_dp_norm_is_cheaper_than_it_claims():
+    assert epsilon(SelfComposedDpEvent(GaussianDpEvent(167.7), 2000), 1e-3) == pytest.approx(0.64, abs=0.005)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    law=st.sampled_from(["gaussian", "laplace"]),
+    relation=st.sampled_from(["add-remove", "replace-one"]),
+    log_multiplier=st.floats(min_value=-0.4, max_value=1),
+    rate=st.sampled_from([0.003, 0.02, 0.1, 0.5, 1.0]),
+    count=st.integers(min_value=1, max_value=60),
+    log_delta=st.floats(min_value=-7, max_value=-2),
+)
+def test_within_the_bracket(law, relation, log_multiplier, rate, count, log_delta):
+    multiplier, delta = 10**log_multiplier, 10**log_delta
+    found = epsilon(poisson(multiplier, rate, count, law), delta, relation)
+    spread = max(4e-3 * found, 1e-4)
+    lower, upper = bracket(law, multiplier, rate, count, delta, relation, step=spread)
+    assert lower - 1e-9 <= found
+    assert found <= max(1.01 * upper, upper + 1e-3 * rate / multiplier)
+
+
+@pytest.mark.parametrize("law", ["gaussian", "laplace"])
+@pytest.mark.parametrize(("multiplier", "rate", "count"), [(0.6, 0.1, 30), (2.0, 0.02, 400), (1.0, 0.5, 5)])
+def test_agrees_with_dp_accounting(law, multiplier, rate, count):
+    event = poisson(multiplier, rate, count, law)
+    other = PLDAccountant(value_discretization_interval=1e-3 if multiplier < 1 else 1e-4)
+    other.compose(event)
+    assert epsilon(event, 1e-6) == pytest.approx(other.get_epsilon(1e-6), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("mu", "count", "delta"),
+    [
+        (0.01, 10_000, 1e-60),
+        (1, 10, 1e-100),
+        (5, 50, 1e-10),
+        (100, 3, 1e-5),
+        (1e-4, 10**6, 1e-6),
+        (1e-6, 10, 1e-9),
+    ],
+)
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_losses_of_plain_gaussians_give_the_closed_form(mu, count, delta, relation):
+    """The convolution that serves all else where the answer is known: tiny δ, huge and tiny ε, many steps."""
+    exact = mu_to_epsilon(mu * math.sqrt(count), delta)
+    assert exact <= composed(Steps({Step("gaussian", 1.0, mu): count}), delta, relation, 0.006) <= 1.006 * exact
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rate=st.floats(min_value=1e-3, max_value=1),
+    mu=st.floats(min_value=0.05, max_value=5),
+    index=st.integers(min_value=-40, max_value=40),
+    direction=st.sampled_from(["remove", "add", "replace"]),
+)
+def test_profile_is_exact_on_the_grid(rate, mu, index, direction):
+    """δ(ε) of the discretised loss at multiples of h against amplification by subsampling of the exact δ."""
+    h = 0.02 * mu * math.sqrt(rate)
+    at = index * h
+
+    def removed(e: float) -> float:
+        inner = math.expm1(e) / rate
+        return rate * float(gaussian_delta(math.log1p(inner), mu)) if inner > -1 else -math.expm1(e)
+
+    exact = removed(at) if direction == "remove" or (direction == "replace" and at >= 0) else None
+    if exact is None:  # the mirror image: H_α(Q‖P) = 1 − α + α H_{1/α}(P‖Q)
+        exact = -math.expm1(at) + math.exp(at) * removed(-at)
+    assert profile(direction, rate, mu, h, at) == pytest.approx(exact, rel=1e-6, abs=1e-12)
+    assert profile(direction, rate, mu, h, at) >= exact * (1 - 1e-9) - 1e-15
+
+
+def profile(direction: str, rate: float, mu: float, h: float, at: float) -> float:
+    pmf = privacy_loss(Step("gaussian", rate, mu), direction, h, 1e-14)
+    losses = (pmf.first + np.arange(len(pmf.mass))) * h
+    return float(pmf.infinite + np.maximum(-np.expm1(at - losses), 0) @ pmf.mass)
+
+
+@pytest.mark.parametrize(
+    ("law", "base"), [("gaussian", lambda e: delta_of(e, 0.8)), ("laplace", lambda e: laplace_delta(e, 1.25))]
+)
+def test_one_draw_without_replacement_is_the_closed_form(law, base):
+    """δ(ε′) = q δ(ε) with ε′ = log(1 + q (e^ε − 1)): Balle, Barthe and Gaboardi 2018."""
+    for inner in (0.05, 0.3, 0.7):
+        rate, outer = 0.2, math.log1p(0.2 * math.expm1(inner))
+        found = epsilon(drawn(1.25, 20, 100, law=law), rate * base(inner), "replace-one")
+        assert outer * (1 - 1e-9) <= found <= 1.01 * outer
+
+
+def test_replace_one_composes_like_the_library_given_the_same_profile():
+    rate, mu, h, count = 0.1, 1.0, 2e-3, 25
+    grid = np.arange(-4000, 8001)
+    at = np.abs(grid) * h
+    inner = np.log1p(np.expm1(at) / rate)
+    one = rate * np.array([delta_of(e, mu) for e in inner])
+    deltas = np.where(grid >= 0, one, -np.expm1(-at) + np.exp(-at) * one)
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(h, grid, np.clip(deltas, 0, 1)).self_compose(count)
+    found = epsilon(drawn(1.0, 10, 100, count), 1e-5, "replace-one")
+    assert found == pytest.approx(pmf.get_epsilon_for_delta(1e-5), rel=0.005)
+
+
+def test_replace_one_dominates_both_single_directions():
+    for multiplier, rate, count in ((0.7, 0.05, 50), (1.5, 0.3, 20)):
+        event = poisson(multiplier, rate, count)
+        assert epsilon(event, 1e-5, "replace-one") >= epsilon(event, 1e-5, "add-remove") * (1 - 0.007)
+
+
+def test_sampling_everything_is_no_sampling():
+    plain = SelfComposedDpEvent(LaplaceDpEvent(3.0), 20)
+    for relation in ("add-remove", "replace-one"):
+        assert epsilon(poisson(3.0, 1.0, 20, "laplace"), 1e-4, relation) == epsilon(plain, 1e-4, relation)
+    assert epsilon(drawn(3.0, 7, 7, 20, "laplace"), 1e-4, "replace-one") == epsilon(plain, 1e-4)
+    assert epsilon(poisson(2.0, 1.0, 9), 1e-4) == pytest.approx(mu_to_epsilon(1.5, 1e-4), rel=1e-8)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    multiplier=st.floats(min_value=0.4, max_value=8),
+    rate=st.floats(min_value=1e-3, max_value=0.9),
+    count=st.integers(min_value=1, max_value=500),
+    log_delta=st.floats(min_value=-9, max_value=-2),
+    law=st.sampled_from(["gaussian", "laplace"]),
+    relation=st.sampled_from(["add-remove", "replace-one"]),
+)
+def test_monotone_in_everything(multiplier, rate, count, log_delta, law, relation):
+    """Up to the percent that any two values may differ by."""
+    delta = 10**log_delta
+    here = epsilon(poisson(multiplier, rate, count, law), delta, relation)
+    slack = 0.007 * here + 1e-3 * rate / multiplier
+    assert epsilon(poisson(1.2 * multiplier, rate, count, law), delta, relation) <= here + slack
+    assert epsilon(poisson(multiplier, 0.8 * rate, count, law), delta, relation) <= here + slack
+    assert epsilon(poisson(multiplier, rate, count + 1 + count // 4, law), delta, relation) >= here - slack
+    assert epsilon(poisson(multiplier, rate, count, law), min(0.9, 3 * delta), relation) <= here + slack
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    share=st.floats(min_value=0.01, max_value=0.99),
+    scale=st.floats(min_value=0.3, max_value=5),
+    at=st.floats(min_value=-1, max_value=1),
+)
+def test_one_axis_is_the_worst_shift_of_laplace_noise(share, scale, at):
+    """The L1 sensitivity spread over two coordinates gives no more δ than all of it in one."""
+    parts = [privacy_loss(Step("laplace", 1.0, part / scale), "remove", 0.005, 1e-12) for part in (share, 1 - share)]
+    mass = np.convolve(parts[0].mass, parts[1].mass)
+    losses = (parts[0].first + parts[1].first + np.arange(len(mass))) * 0.005
+    both = float(np.maximum(-np.expm1(at - losses), 0) @ mass)
+    alone = max(0.0, -math.expm1((at - 1 / scale) / 2)) if at > -1 / scale else -math.expm1(at)
+    assert both <= alone + 1e-4
+
+
+def test_laplace_never_exceeds_its_plain_sum():
+    one = LaplaceDpEvent(4.0)
+    assert epsilon(SelfComposedDpEvent(one, 8), 0.0) == pytest.approx(2.0)
+    assert epsilon(one, 1e-12) <= 0.25 * (1 + 1e-8)
+    assert epsilon(SelfComposedDpEvent(one, 1000), 1e-6) < 70 < 250
+    sampled = PoissonSampledDpEvent(0.1, one)
+    assert epsilon(sampled, 0.0) == pytest.approx(math.log1p(0.1 * math.expm1(0.25)))
+
+
+def test_mixed_streams():
+    """Gaussian parts merge; a mixture of laws lies between its parts and their sum."""
+    gaussian, laplace = (
+        SelfComposedDpEvent(GaussianDpEvent(5.0), 9),
+        SelfComposedDpEvent(LaplaceDpEvent(6.0), 9),
+    )
+    both = epsilon(ComposedDpEvent([gaussian, NoOpDpEvent(), laplace]), 2e-6)
+    assert max(epsilon(gaussian, 2e-6), epsilon(laplace, 2e-6)) < both
+    assert both < epsilon(gaussian, 1e-6) + epsilon(laplace, 1e-6)
+    merged = ComposedDpEvent([GaussianDpEvent(3.0), SelfComposedDpEvent(GaussianDpEvent(4.0), 2)])
+    assert epsilon(merged, 1e-5) == pytest.approx(mu_to_epsilon(math.sqrt(1 / 9 + 2 / 16), 1e-5), rel=1e-8)
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_no_noise_is_no_privacy(relation):
+    for event in (GaussianDpEvent(0), LaplaceDpEvent(0), NonPrivateDpEvent(), poisson(0.0, 1e-9)):
+        assert epsilon(ComposedDpEvent([poisson(1.0, 0.1), event]), 1e-5, relation) == math.inf
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_nothing_costs_nothing(relation):
+    free = [
+        NoOpDpEvent(),
+        GaussianDpEvent(math.inf),
+        poisson(0.0, 0.0),
+        SelfComposedDpEvent(NonPrivateDpEvent(), 0),
+    ]
+    assert epsilon(ComposedDpEvent(free), 0.0, relation) == 0
+    assert epsilon(ComposedDpEvent([]), 1e-5, relation) == 0
+    assert epsilon(GaussianDpEvent(1e9), 0.0, relation) == math.inf  # but not nothing at all
+    assert epsilon(poisson(1e9, 0.1), 1e-5, relation) == 0
+
+
+def test_refusals():
+    with pytest.raises(TacitError, match="SampledWithReplacementDpEvent"):
+        epsilon(SampledWithReplacementDpEvent(10, 2, GaussianDpEvent(1)), 1e-5)
+    with pytest.raises(TacitError, match="ComposedDpEvent"):
+        epsilon(PoissonSampledDpEvent(0.1, ComposedDpEvent([GaussianDpEvent(1)])), 1e-5)
+    with pytest.raises(TacitError, match="replace-one"):
+        epsilon(drawn(1.0, 2, 10), 1e-5)
+    for event in (
+        GaussianDpEvent(-1.0),
+        LaplaceDpEvent(math.nan),
+        poisson(1.0, 1.5),
+        poisson(1.0, math.nan),
+        SelfComposedDpEvent(GaussianDpEvent(1), -1),
+    ):
+        with pytest.raises(TacitError):
+            epsilon(event, 1e-5)
+    with pytest.raises(TacitError):
+        epsilon(drawn(1.0, 11, 10), 1e-5, "replace-one")
+    for delta in (-0.1, 1.0, math.nan):
+        with pytest.raises(TacitError):
+            epsilon(GaussianDpEvent(1), delta)
+    with pytest.raises(TacitError, match="relation"):
+        epsilon(GaussianDpEvent(1), 1e-5, "swap")

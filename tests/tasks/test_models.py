@@ -1,0 +1,141 @@
+import pytest
+import torch
+from torch import nn
+
+from tacit.errors import TacitError
+from tacit.tasks.models import check_independence, check_module, models
+
+SMALL = {
+    "logistic": {},
+    "mlp": {},
+    "cnn": {},
+    "resnet10": {"width": 4},
+    "resnet18": {"width": 4},
+    "vit": {"width": 8, "depth": 1},
+}
+IMAGES = ["cnn", "resnet10", "resnet18", "vit"]
+
+
+def size(module):
+    return sum(p.numel() for p in module.parameters())
+
+
+def test_all_are_here_and_described():
+    assert list(models) == sorted(SMALL)
+    assert all(models.describe().values())
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("inputs", [(1, 28, 28), (3, 32, 32), (1, 8, 8)])
+def test_shapes_and_independence(name, inputs):
+    torch.manual_seed(0)
+    module = models.build(name, {"inputs": inputs, "classes": 7, **SMALL[name]})
+    check_module(module)
+    check_independence(module, torch.randn(2, *inputs))
+    assert module(torch.randn(3, *inputs)).shape == (3, 7)
+
+
+@pytest.mark.parametrize("name", ["logistic", "mlp"])
+def test_flat_inputs(name):
+    assert models.build(name, {"inputs": [12], "classes": 3})(torch.zeros(2, 12)).shape == (2, 3)
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_image_models_refuse_flat_inputs(name):
+    with pytest.raises(TacitError, match=rf"model {name} takes images .* not inputs of shape \(12,\)"):
+        models.build(name, {"inputs": (12,), "classes": 3})
+
+
+def test_partpsp_network():
+    module = models.build("mlp", {"inputs": (1, 28, 28), "classes": 10, "hidden": (10, 784), "biases": False})
+    assert [p.numel() for p in module.parameters()] == [7840, 7840, 7840]
+    assert [type(layer) for layer in module[1:]] == [nn.Linear, nn.Tanh, nn.Linear, nn.Tanh, nn.Linear]
+
+
+def test_sizes():
+    assert size(models.build("logistic", {"inputs": (1, 28, 28), "classes": 10})) == 7850
+    assert size(models.build("logistic", {"inputs": (784,), "classes": 10, "biases": False})) == 7840
+    assert size(models.build("cnn", {"inputs": (1, 28, 28), "classes": 10})) == 26_010
+    assert 11.1e6 < size(models.build("resnet18", {"inputs": (3, 32, 32), "classes": 10})) < 11.3e6
+    assert size(models.build("vit", {"inputs": (3, 32, 32), "classes": 10})) < 200_000
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "sentence"),
+    [
+        ("vit", {"patch": 5}, "patch = 5 does not divide a 8×8 image"),
+        ("vit", {"heads": 5}, "heads = 5 does not divide width = 64"),
+        ("cnn", {"inputs": (1, 5, 5)}, "at least 7×7 pixels, not 5×5"),
+        ("mlp", {"activation": "tan"}, "activation = 'tan'"),
+    ],
+)
+def test_wrong_parameters(name, params, sentence):
+    with pytest.raises(TacitError, match=sentence):
+        models.build(name, {"inputs": (1, 8, 8), "classes": 2, **params})
+
+
+@pytest.mark.parametrize(
+    ("layer", "sentence"),
+    [
+        (nn.BatchNorm2d(4), r'layer "body.1" \(BatchNorm2d\) mixes the records of a batch; use GroupNorm'),
+        (nn.BatchNorm1d(4, track_running_stats=False), "BatchNorm1d"),
+        (nn.SyncBatchNorm(4), "SyncBatchNorm"),
+        (nn.LazyBatchNorm2d(), "LazyBatchNorm2d"),
+        (
+            nn.InstanceNorm2d(4, track_running_stats=True),
+            "keeps running statistics .* track_running_stats=False",
+        ),
+        (nn.Dropout(0.1), r'layer "body.1" \(Dropout\) draws its own randomness'),
+        (nn.Dropout2d(1), "randomness"),
+        (nn.AlphaDropout(0.1), "randomness"),
+        (
+            nn.MultiheadAttention(4, 2, dropout=0.1),
+            r'"body.1" \(MultiheadAttention\) draws its own randomness',
+        ),
+        (nn.LSTM(4, 4, num_layers=2, dropout=0.1), "randomness"),
+        (nn.RReLU(), r'"body.1" \(RReLU\) draws its own randomness'),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Lazy modules")
+def test_refused_layers(layer, sentence):
+    module = nn.Sequential()
+    module.body = nn.Sequential(nn.Identity(), layer)
+    with pytest.raises(TacitError, match=sentence):
+        check_module(module)
+
+
+def test_accepted_layers():
+    check_module(nn.Sequential(nn.InstanceNorm2d(4), nn.GroupNorm(2, 4), nn.Dropout(0.0), nn.LayerNorm(4), nn.ReLU()))
+
+
+class Counter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, x):
+        self.seen += len(x)
+        return x
+
+
+class Centred(nn.Module):
+    def forward(self, x):
+        return x - x.mean(dim=0)
+
+
+class Noisy(nn.Module):
+    def forward(self, x):
+        return nn.functional.dropout(x, 0.5)
+
+
+def test_a_run_shows_what_the_layers_hide():
+    x = torch.randn(2, 64, generator=torch.Generator().manual_seed(0))
+    counter = Counter()
+    with pytest.raises(TacitError, match=r'changes its buffer "0\.seen"'):
+        check_independence(nn.Sequential(counter), x)
+    assert counter.seen == 0
+    before = torch.get_rng_state()
+    for module in (Centred(), Noisy()):
+        with pytest.raises(TacitError, match="changes with the other records of the batch or by chance"):
+            check_independence(module, x)
+    assert torch.equal(torch.get_rng_state(), before)

@@ -1,0 +1,134 @@
+"""The bound a task states must hold for the gradient it gives: tested by taking records away and putting others in."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tacit.privacy.noise import Noise
+from tacit.tasks import Clip, Dataset, Model, Task, models
+from tests.helpers import digits_task, quadratic_task
+
+
+def tiny(x, y, *, sampling, batch, relation=None, sizes=(6, 9)):
+    data = Dataset("tiny", x, y, x, y, 3)
+    torch.manual_seed(0)
+    module = models.build("logistic", {"inputs": (4,), "classes": 3})
+    ends = np.cumsum((0, *sizes))
+    parts = [np.arange(a, b) for a, b in itertools.pairwise(ends)]
+    return Task(
+        Model(module),
+        data,
+        parts,
+        batch=batch,
+        sampling=sampling,
+        relation=relation,
+        noise=Noise.from_seed(1),
+        dtype=torch.float64,
+    )
+
+
+def records(seed=0, size=15):
+    rng = np.random.default_rng(seed)
+    return torch.from_numpy(rng.normal(size=(size, 4)) * 5).float(), torch.from_numpy(np.arange(size) % 3)
+
+
+def norms(change, norm):
+    return change.abs().sum(1) if norm == "l1" else change.norm(dim=1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sampling=st.sampled_from(["poisson", "without-replacement", "permutation"]),
+    norm=st.sampled_from(["l2", "l1", "smooth"]),
+    per=st.sampled_from(["record", "batch"]),
+    bound=st.floats(0.05, 3.0),
+    step=st.integers(0, 30),
+    record=st.integers(0, 14),
+    scale=st.sampled_from([1.0, 1e3, -1e3]),
+)
+def test_replacing_a_record_moves_the_gradient_no_further_than_stated(sampling, norm, per, bound, step, record, scale):
+    x, y = records()
+    other = x.clone()
+    other[record] = other[record] * scale + 1
+    labels = y.clone()
+    labels[record] = (labels[record] + 1) % 3
+    clip = Clip(bound, norm, per)
+    relation = "replace-one"
+    tasks = [tiny(a, b, sampling=sampling, batch=3, relation=relation) for a, b in ((x, y), (other, labels))]
+    params = torch.randn(2, tasks[0].d, dtype=torch.float64, generator=torch.Generator().manual_seed(step))
+    first, second = (task.gradient(params, step, clip) for task in tasks)
+    assert first.norm == ("l1" if norm == "l1" else "l2")
+    moved = norms(first.value - second.value, first.norm).numpy()
+    assert (moved <= first.sensitivity * (1 + 1e-9)).all()
+
+
+@settings(max_examples=30, deadline=None)
+@given(norm=st.sampled_from(["l2", "l1", "smooth"]), bound=st.floats(0.05, 3.0), record=st.integers(0, 8))
+def test_removing_a_record_moves_the_sum_no_further_than_stated(norm, bound, record):
+    """Full participation: what one record adds, over the public size, is at most C / m."""
+    x, y = records()
+    clip = Clip(bound, norm)
+    task = tiny(x, y, sampling="poisson", batch=None)
+    params = torch.randn(2, task.d, dtype=torch.float64, generator=torch.Generator().manual_seed(record))
+    whole = task.gradient(params, 0, clip)
+    without = dataclasses.replace(task.data, y=task.data.y)
+    parts = [task.shards[0], np.delete(task.shards[1], record)]
+    less = Task(task.model, without, parts, noise=task.noise, dtype=torch.float64).gradient(params, 0, clip)
+    # The second divides by 8, its own public size: compare the sums.
+    moved = norms(whole.value * 9 - less.value * 8, whole.norm)[1]
+    assert float(moved) <= whole.sensitivity[1] * 9 * (1 + 1e-9)
+
+
+def test_the_mean_divides_by_the_expected_batch_not_the_realised_one():
+    task = digits_task(nodes=3, batch=8, dtype=torch.float64)
+    params = task.initial()
+    step = next(s for s in range(100) if task.sampler.draw(s).weight.sum(1)[0] not in (0, 8))
+    index, weight = task.sampler.draw(step)
+    chosen = torch.from_numpy(task.shards[0])[index[0][weight[0] > 0]]
+    x, y = task.data.x[chosen].double()[None], task.data.y[chosen][None]
+    total = task.model.gradient_sum(params[:1], x, y, torch.ones(1, len(chosen)), None)
+    assert torch.allclose(task.gradient(params, step).value[0], total[0] / 8, atol=1e-12)
+
+
+def test_stated_sensitivities():
+    clip = Clip(2.0)
+    assert digits_task(batch=8).gradient(digits_task().initial(), 0, clip).sensitivity.tolist() == [2 / 8] * 5
+    replaced = digits_task(batch=8, sampling="without-replacement")
+    assert replaced.gradient(replaced.initial(), 0, clip).sensitivity.tolist() == [4 / 8] * 5
+    task = digits_task(batch=8)
+    assert task.gradient(task.initial(), 0, Clip(2.0, per="batch")).sensitivity.tolist() == [4.0] * 5
+    assert task.gradient(task.initial(), 1).sensitivity is None
+
+
+def test_hosted_alone_a_node_has_the_same_gradient():
+    task = digits_task(nodes=4, sizes=[100, 200, 300, 400])
+    params = torch.randn(4, task.d, generator=torch.Generator().manual_seed(0))
+    together = task.gradient(params, 5, Clip(0.5)).value
+    for row in range(4):
+        alone = task.host([row]).gradient(params[row : row + 1], 5, Clip(0.5)).value
+        assert torch.allclose(alone[0], together[row], atol=1e-6)
+
+
+def test_every_gradient_is_open_until_released():
+    task = digits_task()
+    bounded = task.gradient(task.initial(), 3, purpose="momentum")
+    assert task.ledger.unreleased == [(3, "momentum")]
+    bounded.keep()
+    assert task.ledger.unreleased == []
+    assert task.draws == 1
+
+
+def test_evaluation_of_a_module_and_of_a_bare_loss():
+    task = digits_task()
+    metrics = task.evaluate(torch.zeros(task.d))
+    assert metrics.loss == pytest.approx(np.log(10), rel=1e-4)
+    assert 0.05 < metrics.accuracy < 0.15
+    bare = quadratic_task()
+    metrics = bare.evaluate(torch.zeros(3, dtype=torch.float64))
+    assert metrics.loss == pytest.approx(float((bare.data.test_x.double() ** 2).sum(1).mean() / 2))
+    assert np.isnan(metrics.accuracy)
