@@ -4,8 +4,9 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_type_hints
 
 import pydantic
 
@@ -24,6 +25,19 @@ def invalid(where: str, error: pydantic.ValidationError) -> TacitError:
         return TacitError(f"{where}: {key} is missing")
     said = message.removeprefix("Input ") if message.startswith("Input ") else f"is wrong: {message}"
     return TacitError(f"{where}: {key} = {first['input']!r} {said}")
+
+
+def _as_function(cls: type[T]) -> Maker[T]:
+    """A class's call as a function with its signature: pydantic checks the arguments of functions only."""
+
+    def make(**params: Any) -> T:
+        return cls(**params)
+
+    hints = get_type_hints(cls if is_dataclass(cls) else cls.__init__)
+    signature = inspect.signature(cls)
+    make.__signature__ = signature  # type: ignore[attr-defined]
+    make.__annotations__ = {key: hints[key] for key in signature.parameters if key in hints}
+    return make
 
 
 class Registry(Generic[T]):
@@ -85,13 +99,14 @@ class Registry(Generic[T]):
         params = dict(params or {})
         self.check(name, params)
         maker = self[name]
+        function = _as_function(maker) if inspect.isclass(maker) else maker
         missing = [
             k for k, p in self.parameters(name).items() if p.default is inspect.Parameter.empty and k not in params
         ]
         if missing:
             raise TacitError(f"{self.kind} {name} needs a value for: {', '.join(missing)}")
         try:
-            return pydantic.validate_call(config={"arbitrary_types_allowed": True})(maker)(**params)
+            return pydantic.validate_call(config={"arbitrary_types_allowed": True})(function)(**params)
         except pydantic.ValidationError as error:
             raise invalid(f"{self.kind} {name}", error) from None
 

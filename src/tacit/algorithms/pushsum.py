@@ -1,4 +1,4 @@
-"""Push-sum SGD over directed, time-varying graphs: SGP, and the Dyn-D²P family, which is SGP with a private gradient."""
+"""Push-sum SGD over directed, time-varying graphs: SGP, and the Dyn-D²P family, SGP with a private gradient."""
 
 from __future__ import annotations
 

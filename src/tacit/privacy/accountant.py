@@ -50,7 +50,7 @@ class Spent:
     def __init__(self, relation: Relation = "add-remove") -> None:
         self.relation = relation
         self._steps = Steps()
-        self._known: dict[float, float] = {}
+        self._known: dict[tuple[float, float], float] = {}
 
     def add(self, event: dp_accounting.DpEvent) -> None:
         """Count one more event."""
@@ -59,11 +59,11 @@ class Spent:
             self._steps.update(new)
             self._known = {}
 
-    def epsilon(self, delta: float) -> float:
-        """The guaranteed ε of all events so far, at `delta`."""
-        if delta not in self._known:
-            self._known[delta] = steps_epsilon(self._steps, delta, self.relation)
-        return self._known[delta]
+    def epsilon(self, delta: float, tolerance: float = _TOLERANCE) -> float:
+        """The guaranteed ε of all events so far; with more `tolerance` sooner, higher, and just as safe."""
+        if (delta, tolerance) not in self._known:
+            self._known[delta, tolerance] = steps_epsilon(self._steps, delta, self.relation, tolerance)
+        return self._known[delta, tolerance]
 
 
 def dominating_rates(rates: npt.ArrayLike, most: int = 16) -> npt.NDArray[np.float64]:
@@ -120,7 +120,7 @@ def _composed(steps: Steps, delta: float, relation: Relation, tolerance: float) 
 
     def at_level(way: Direction, level: int) -> float:
         h = 0.4 * min(guess, math.sqrt(guess)) / math.sqrt(count) / 2**level
-        nodes, factors = thin(steps, 0.04 / 2**level)
+        nodes, factors = thin(steps, max(0.04 / 2**level, 0.01))
         return epsilon_of_sum([privacy_loss(node, way, h, tail) for node in nodes], factors, h, delta, guess)
 
     def refined(way: Direction, enough: float) -> float:

@@ -40,10 +40,17 @@ class Budget:
             raise TacitError(f"a privacy budget needs 0 ≤ δ < 1, not {self.delta}")
 
     def accept(self, plan: Iterable[Release]) -> None:
-        """Look at the whole plan once. If it fits, its releases need no further look."""
+        """Look at the plan once: as many of its releases as fit need no further look."""
         plan = list(plan)
-        if plan and guarantee(plan, self.delta).max() <= self.epsilon:
-            self._planned = {(line.step, line.purpose): line for line in plan}
+        fits, tried = 0, len(plan)
+        most = tried
+        while tried > fits:
+            if guarantee(plan[:tried], self.delta).max() <= self.epsilon:
+                fits = tried
+            else:
+                most = tried - 1
+            tried = (fits + most + 1) // 2
+        self._planned = {(line.step, line.purpose): line for line in plan[:fits]}
 
     def admit(self, ledger: Ledger, line: Release) -> None:
         """Return if `line` may be released on top of the ledger; raise `BudgetExceeded` if not."""

@@ -50,13 +50,12 @@ def epsilon_of_sum(nodes: list[Pmf], factors: list[Factor], h: float, delta: flo
 
 def _cumulants(nodes: list[Pmf], factors: list[Factor], h: float, tilts: Array) -> Array:
     """K(t) of the sum, for each t: Σ count · log((1 − p) M_weak + p M_strong)."""
-    first = min(pmf.first for pmf in nodes)
-    last = max(pmf.first + len(pmf.mass) for pmf in nodes)
-    stack = np.zeros((len(nodes), last - first))
+    every = np.unique(np.concatenate([pmf.index for pmf in nodes]))
+    stack = np.zeros((len(nodes), len(every)))
     for row, pmf in zip(stack, nodes, strict=True):
-        row[pmf.first - first : pmf.first - first + len(pmf.mass)] = pmf.mass
-    top = (last - 1) * h
-    moments = stack @ np.exp(np.outer(np.arange(first, last) * h - top, tilts))
+        row[np.searchsorted(every, pmf.index)] = pmf.mass
+    top = every[-1] * h
+    moments = stack @ np.exp(np.outer(every * h - top, tilts))
     logs = np.log(moments + 1e-290) + tilts * top  # 1e-290 is more than underflow can have taken away
     weak, strong, p, count = (np.array(column) for column in zip(*factors, strict=True))
     with np.errstate(divide="ignore"):
@@ -83,11 +82,11 @@ def _tilted(
 
     @lru_cache(maxsize=4)  # factors come in the order of their nodes
     def node(index: int) -> tuple[npt.NDArray[np.complex128], float]:
-        first, mass, _ = nodes[index]
-        exponents = theta * h * np.arange(first, first + len(mass))
+        losses, mass, _ = nodes[index]
+        exponents = theta * h * losses
         weights = mass * np.exp(exponents - exponents[-1])
         total = weights.sum()
-        circle = np.bincount(np.arange(first, first + len(mass)) % length, weights / total, length)
+        circle = np.bincount(losses % length, weights / total, length)
         return fft.rfft(circle), math.log(total) + exponents[-1]
 
     product = np.ones(length // 2 + 1, np.complex128)

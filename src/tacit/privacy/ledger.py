@@ -59,8 +59,6 @@ class Ledger:
             self._db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
             self._db.executescript(_SCHEMA)
         self._path = path
-        self._known = {row[0] for row in self._db.execute("SELECT id FROM vector")}
-        self._steps = int(self._db.execute("SELECT COALESCE(MAX(step) + 1, 0) FROM release").fetchone()[0])
         self._open = set(self._db.execute("SELECT step, purpose FROM unreleased"))
 
     def open(self, step: int, purpose: str) -> None:
@@ -93,7 +91,6 @@ class Ledger:
                 ) from None
             if self._durable:
                 self._db.commit()
-        self._steps = max(self._steps, step + 1)
         self.close(step, purpose)
 
     def releases(self, start: int = 0) -> Iterator[Release]:
@@ -115,16 +112,19 @@ class Ledger:
 
     @property
     def steps(self) -> int:
-        """The number after the last step that released anything."""
-        return self._steps
+        """The number after the last step that released anything, or computed what it has not released.
+
+        It is asked of the file: a full disk can take back lines that were not flushed yet.
+        """
+        released = self._db.execute("SELECT COALESCE(MAX(step), -1) FROM release").fetchone()[0]
+        return 1 + max(int(released), max((step for step, _ in self._open), default=-1))
 
     def __len__(self) -> int:
         return int(self._db.execute("SELECT COUNT(*) FROM release").fetchone()[0])
 
     def rewind(self, step: int) -> None:
-        """Forget what came from `step` on, for a simulation that repeats it: same seed, same bytes, nothing new told."""
+        """Forget what came from `step` on, for a simulation that repeats it: same seed, same bytes, nothing new."""
         self._db.execute("DELETE FROM release WHERE step >= ?", (step,))
-        self._steps = min(self._steps, step)
         self._open = {entry for entry in self._open if entry[0] < step}
 
     def flush(self) -> None:
@@ -138,9 +138,7 @@ class Ledger:
         """Vectors repeat from round to round: each is stored once, by its content."""
         data = np.ascontiguousarray(values, np.float64).tobytes()
         key = hashlib.blake2b(data, digest_size=16).hexdigest()
-        if key not in self._known:
-            self._db.execute("INSERT OR IGNORE INTO vector VALUES (?, ?)", (key, data))
-            self._known.add(key)
+        self._db.execute("INSERT OR IGNORE INTO vector VALUES (?, ?)", (key, data))
         return key
 
 

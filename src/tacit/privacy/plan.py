@@ -72,7 +72,7 @@ def guarantee(lines: Iterable[Release], delta: float) -> Array:
 
 
 def calibrated(method: Method, sampling: Sampling, epsilon_: float, delta: float) -> Array:
-    """The noise scale for each node with which `method` is guaranteed to cost ε = `epsilon_`, given its sampling rate."""
+    """The noise scale for each node, by its sampling rate, with which `method` is guaranteed to cost `epsilon_`."""
     rates = dominating_rates(sampling.rate)
     scale = np.empty(len(rates))
     one = np.zeros(1, np.int64)

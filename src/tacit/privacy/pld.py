@@ -6,10 +6,11 @@ q e^y); P₀ and Q mirror each other, so that P₀(y) = Q(−y). In one dimensio
 noise p the overlap ∫ min(p(x − v), e^ε p(x)) dx is log-concave in the shift v (Prékopa), so that among all
 shifts of a given L1 (Laplace) or L2 (Gaussian) norm δ(ε) is greatest at one along an axis.
 
-Each cell [a, a + h] of losses holds some mass of P and of Q. All of it is moved to the two ends such that
-both masses stay what they were ("connect the dots", Doroshenko et al. 2022): mass (P − e^a Q) / (1 − e^−h)
-goes to the right end. The hockey-stick profile δ(ε) then is exact at multiples of h, too large in between
-by O(h²), and never too small.
+The losses are cut into cells whose ends are multiples of h, next to each other around 0 and sparser further out,
+where losses are rare and a cell may grow with them. All mass in a cell [a, b] is moved to its two ends such that
+both P and Q keep what they had ("connect the dots", Doroshenko et al. 2022): mass (P − e^a Q) / (1 − e^{a−b})
+goes to b. The hockey-stick profile δ(ε) then is exact at the ends of cells, too large in between by O((b − a)²),
+and never too small.
 """
 
 import math
@@ -23,26 +24,28 @@ from scipy import special
 from tacit.privacy.steps import Step
 
 Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
 
 Direction = Literal["remove", "add", "replace"]
 """Which law is the upper one: P (the record was there), Q (it was not), or both at once, for replace-one."""
 
 _ROUNDING = 4 * np.finfo(np.float64).eps
+_DENSE = 256  # cells on either side of 0 before they begin to grow, and the least loss ÷ width from there on
 _LARGEST = 700.0  # e^x is finite up to here; beyond, mass is sent to the worse end of its cell
 
 
 class Pmf(NamedTuple):
-    """Probability `mass[i]` of the loss (first + i) h, and `infinite` of a loss beyond them all."""
+    """Probability `mass[i]` of the loss index[i] · h, and `infinite` of a loss beyond them all."""
 
-    first: int
+    index: Indices
     mass: Array
     infinite: float
 
 
 class _Cells(NamedTuple):
-    """Masses of P and Q in the cells between edges (first + i) h; below them all, above them all."""
+    """Masses of P and Q in the cells between edges index[i] · h; below them all, above them all."""
 
-    first: int
+    index: Indices
     p: Array
     q: Array
     p_doubt: Array  # how far rounding can be wrong about p, and about q
@@ -74,6 +77,16 @@ def _spread(below: Array, above: Array) -> Array:
     return np.asarray(np.where(below[1:] < 0.5, np.diff(below), -np.diff(above)))
 
 
+def _ladder(reach: float) -> Indices:
+    """0, 1, 2, … in steps of 1, then 2, 4, 8, …, each step at most 1/_DENSE of where it is, to `reach` or above."""
+    blocks, start, stride = [np.arange(2 * _DENSE)], 2 * _DENSE, 2
+    while start <= reach:
+        blocks.append(np.arange(start, 2 * start, stride))
+        start, stride = 2 * start, 2 * stride
+    ladder = np.append(np.concatenate(blocks), start)
+    return ladder[: max(int(np.searchsorted(ladder, reach)), 1) + 1]
+
+
 @lru_cache(maxsize=32)  # each serves both directions
 def _cells(step: Step, h: float, tail: float) -> _Cells:
     """Cells that hold all but `tail` of either law."""
@@ -82,8 +95,8 @@ def _cells(step: Step, h: float, tail: float) -> _Cells:
     # log(1 − q + q e^±reach)
     highest = reach + math.log1p((1 - rate) * math.expm1(-reach)) if reach > 0 else 0.0
     lowest = math.log1p(rate * math.expm1(-reach)) if rate < 1 else -reach
-    first = min(math.floor(lowest / h), -1)
-    edges = np.arange(first, max(math.ceil(highest / h), 1) + 1) * h
+    index = np.concatenate([-_ladder(-lowest / h)[:0:-1], _ladder(highest / h)])
+    edges = index * h
     with np.errstate(divide="ignore"):
         small = np.maximum(np.expm1(np.minimum(edges, 1.0)) / rate, -1.0)
         large = edges - math.log(rate) + np.log1p(-(1 - rate) * np.exp(-np.maximum(edges, 1.0)))
@@ -100,7 +113,7 @@ def _cells(step: Step, h: float, tail: float) -> _Cells:
         _ROUNDING * (tail[1:] + tail[:-1]) for tail in (np.minimum(q_below, q_above), np.minimum(p_below, p_above))
     )
     return _Cells(
-        first,
+        index,
         p,
         q,
         (1 - rate) * q_doubt + rate * moved_doubt,
@@ -113,15 +126,15 @@ def _cells(step: Step, h: float, tail: float) -> _Cells:
     )
 
 
-def _connect(upper: tuple[Array, Array], lower: tuple[Array, Array], first: int, h: float) -> Array:
+def _connect(upper: tuple[Array, Array], lower: tuple[Array, Array], edges: Array) -> Array:
     """Masses of the upper law on the edges of its cells; each law comes with its doubt, taken for the worst."""
     mass, doubt = upper
-    ratio = np.exp(np.minimum(np.arange(first, first + len(mass)) * h, _LARGEST))
-    right = np.clip((mass + doubt - ratio * (lower[0] - lower[1])) / -math.expm1(-h), 0.0, mass)
-    edges = np.zeros(len(mass) + 1)
-    edges[:-1] += mass - right
-    edges[1:] += right
-    return edges
+    ratio = np.exp(np.minimum(edges[:-1], _LARGEST))
+    right = np.clip((mass + doubt - ratio * (lower[0] - lower[1])) / -np.expm1(-np.diff(edges)), 0.0, mass)
+    ends = np.zeros(len(edges))
+    ends[:-1] += mass - right
+    ends[1:] += right
+    return ends
 
 
 def privacy_loss(step: Step, direction: Direction, h: float, tail: float) -> Pmf:
@@ -132,27 +145,28 @@ def privacy_loss(step: Step, direction: Direction, h: float, tail: float) -> Pmf
     the gains of `remove`, the losses of `add`, and what mass is left at zero.
 
     >>> pmf = privacy_loss(Step("laplace", 1.0, 0.5), "remove", 0.25, 1e-9)
-    >>> pmf.first, pmf.mass.round(4).tolist(), pmf.infinite
-    (-2, [0.3222, 0.0429, 0.0486, 0.0551, 0.5312], 0.0)
+    >>> pmf.index.tolist(), pmf.mass.round(4).tolist(), pmf.infinite
+    ([-2, -1, 0, 1, 2], [0.3222, 0.0429, 0.0486, 0.0551, 0.5312], 0.0)
     """
     cells = _cells(step, h, tail)
     p, q = (cells.p, cells.p_doubt), (cells.q, cells.q_doubt)
-    mirrored = -(cells.first + len(cells.q))  # the first edge of the losses of `add`
+    index, mirrored = cells.index, -cells.index[::-1]
     if direction == "remove":
-        mass = _connect(p, q, cells.first, h)
+        mass = _connect(p, q, index * h)
         mass[0] += cells.p_out[0]
-        return Pmf(cells.first, mass, cells.p_out[1])
+        return Pmf(index, mass, cells.p_out[1])
     if direction == "add":
-        mass = _connect(_reversed(q), _reversed(p), mirrored, h)
+        mass = _connect(_reversed(q), _reversed(p), mirrored * h)
         mass[0] += cells.q_out[1]
         return Pmf(mirrored, mass, cells.q_out[0])
-    gain = slice(-cells.first, None)
-    p, q = (p[0][gain], p[1][gain]), (q[0][gain], q[1][gain])
-    losses, gains = _connect(_reversed(q), _reversed(p), mirrored, h), _connect(p, q, 0, h)
+    zero = int(np.searchsorted(index, 0))
+    gain, loss = index[zero:], -index[zero:][::-1]
+    p, q = (p[0][zero:], p[1][zero:]), (q[0][zero:], q[1][zero:])
+    gains, losses = _connect(p, q, gain * h), _connect(_reversed(q), _reversed(p), loss * h)
     middle = 1 - p[0].sum() - q[0].sum() - cells.p_out[1] - cells.q_out[1]
     gains[0] += losses[-1] + max(float(middle), 0.0)
     losses[0] += cells.q_out[1]
-    return Pmf(mirrored, np.concatenate([losses[:-1], gains]), cells.p_out[1])
+    return Pmf(np.concatenate([loss[:-1], gain]), np.concatenate([losses[:-1], gains]), cells.p_out[1])
 
 
 def _reversed(law: tuple[Array, Array]) -> tuple[Array, Array]:

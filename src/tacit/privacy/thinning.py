@@ -25,8 +25,8 @@ from tacit.privacy.steps import Law, Step, Steps
 
 Array = npt.NDArray[np.float64]
 
-_FEW = 24  # different steps that are kept as they are
-_PARTS = 8  # groups within a cell, so that steps far apart do not share their p
+_FEW = 32  # different steps that are kept as they are
+_PARTS = 4  # groups within a cell, so that steps far apart do not share their p
 
 
 class Factor(NamedTuple):
@@ -53,7 +53,7 @@ def thin(steps: Steps, width: float) -> tuple[list[Step], list[Factor]]:
         counts = np.array([members[mu] for mu in mus])
         cells = math.ceil(2 * (1 - math.sqrt(mus[0] / mus[-1])) / width)
         start = len(nodes)
-        if len(mus) <= max(_FEW, cells):
+        if len(steps) <= _FEW or len(mus) <= cells + 1:
             nodes += [Step(law, rate, float(mu)) for mu in mus]
             factors += [Factor(start + i, start + i, 0.0, int(n)) for i, n in enumerate(counts)]
             continue

@@ -6,6 +6,7 @@ import math
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from tacit.algorithms import Algorithm
-from tacit.errors import BudgetExceeded
+from tacit.errors import BudgetExceeded, TacitError
 from tacit.networks import Network
 from tacit.privacy.ledger import Array, Ledger
 from tacit.privacy.plan import guarantee, plan
@@ -93,14 +94,11 @@ class Run:
         """Run the rounds that are left, with `watch` called after each. Ctrl-C ends it at the last whole one."""
         self.stopped, self.interrupted = None, False
         try:
-            if not self.history:
-                self._evaluate()
+            self._evaluate_if_due()
             while self.t < self.rounds:
                 state = self.algorithm.round(self.t, self._at.state, self.task, self.network)
                 self._at = self._after(self.t + 1, state)
-                if self.t % self.every == 0 or self.t == self.rounds:
-                    self._evaluate()
-                    self.save()
+                self._evaluate_if_due()
                 watch(self)
         except BudgetExceeded as refusal:
             self.stopped = str(refusal)
@@ -109,8 +107,12 @@ class Run:
         except KeyboardInterrupt:
             self.stopped, self.interrupted = f"stopped by hand after {self.t} of {self.rounds} rounds", True
             self._return_to(self._at)
-        finally:
-            self.save()
+        except BaseException:
+            self._drop_unreleased()
+            with suppress(TacitError):  # the error that ended the run is the one to tell
+                self.save()
+            raise
+        self.save()
         return self
 
     @property
@@ -155,6 +157,7 @@ class Run:
         if self.out is None:
             return
         self.task.ledger.flush()
+        self._at.check_ledger(self.task.ledger, self.out)
         storage.write_history(self.out / "history.csv", self.history)
         storage.write_models(self.out / "models.safetensors", self.models)
         self._at.save(self.out, self.algorithm.title, time.monotonic() - self._began)
@@ -190,6 +193,12 @@ class Run:
             reason=reason,
             per_node=spent,
         )
+
+    def _evaluate_if_due(self) -> None:
+        due = self.t % self.every == 0 or self.t == self.rounds
+        if due and not (self.history and self.history[-1]["round"] == self.t):
+            self._evaluate()
+            self.save()
 
     def _evaluate(self) -> None:
         row = self._measure()

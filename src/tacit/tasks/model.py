@@ -75,13 +75,18 @@ class Model:
         self._gradients = Gradients(objective, engine)
         self._checked = isinstance(objective, FunctionObjective)
 
+    @property
+    def classifies(self) -> bool:
+        """Whether there are outputs to compare with the labels; a bare loss function has none."""
+        return isinstance(self._objective, ModuleObjective)
+
     def initial(self) -> Tensor:
         """The parameters (d,) the model came with."""
         return self._initial.clone()
 
     def outputs(self, params: Tensor, x: Tensor) -> Tensor:
         """What the module says, (B, …), for one parameter vector (d,) and records x (B, …)."""
-        if isinstance(self._objective, FunctionObjective):
+        if not isinstance(self._objective, ModuleObjective):
             raise TacitError("this model is a loss function: it has losses but no outputs")
         with torch.no_grad():
             return self._objective.outputs(self.layout.unflatten(params), self._like(params, x))

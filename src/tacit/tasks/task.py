@@ -21,6 +21,7 @@ from tacit.tasks.model import Model
 from tacit.tasks.sampling import Sampler
 
 _TEST_BATCH = 2048  # records tested at once
+_GATHERED = 1 << 21  # numbers copied out of the data set at once
 
 
 class Metrics(NamedTuple):
@@ -114,24 +115,27 @@ class Task:
         """
         drawn = self.sampler.draw(step)
         records = self._records.gather(1, drawn.records)
-        x, y = self.data.x[records].to(self.dtype), self.data.y[records]
-        weight = drawn.weight.to(self.dtype)
-        per_record = clip if clip is not None and clip.per == "record" else None
-        value = self.model.gradient_sum(params, x, y, weight, per_record)
-        value /= torch.from_numpy(self.sampler.batch[:, None]).to(self.dtype)
-        if clip is not None and clip.per == "batch":
-            value = clip.rows(value)
+        weight = drawn.weight.to(self.dtype) / torch.from_numpy(self.sampler.batch[:, None]).to(self.dtype)
+        value = torch.empty_like(params)
+        for rows in self._chunks(records):
+            x, y = self.data.x[records[rows]], self.data.y[records[rows]]
+            self.model.gradient_sum(params[rows], x, y, weight[rows], clip and clip.at(rows), out=value[rows])
         self.draws += 1
         self.ledger.open(step, purpose)
         return Bounded(
             value=value,
             sensitivity=None if clip is None else self._sensitivity(clip),
-            norm="l1" if clip is not None and clip.norm == "l1" else "l2",
+            norm="l2" if clip is None else clip.order,
             sampling=self.sampler.sampling,
             step=step,
             purpose=purpose,
             source=Source(self.nodes, self.ledger, self.noise),
         )
+
+    def _chunks(self, records: Tensor) -> list[slice]:
+        """Nodes whose batches are gathered together: few enough that the copy stays in cache."""
+        width = max(1, _GATHERED // (records.shape[1] * self.data.x[0].numel()))
+        return [slice(start, start + width) for start in range(0, len(records), width)]
 
     def _sensitivity(self, clip: Clip) -> npt.NDArray[np.float64]:
         """How far one record moves the mean: by C / B where it is added to or removed from the sum, by 2C / B where it
@@ -145,11 +149,11 @@ class Task:
     @torch.no_grad()
     def evaluate(self, params: Tensor) -> Metrics:
         """Loss and accuracy of one model (d,) on the test set; a bare loss function has no accuracy (NaN)."""
-        loss = right = 0.0
+        loss, right = 0.0, 0.0 if self.model.classifies else math.nan
         for start in range(0, len(self.data.test_y), _TEST_BATCH):
             part = slice(start, start + _TEST_BATCH)
             x, y = self.data.test_x[part].to(self.dtype), self.data.test_y[part]
             loss += float(self.model.losses(params[None], x[None], y[None]).sum())
-            outputs = self.model.outputs(params, x)
-            right += math.nan if outputs is None else float((outputs.argmax(1) == y).sum())
+            if self.model.classifies:
+                right += float((self.model.outputs(params, x).argmax(1) == y).sum())
         return Metrics(loss / len(self.data.test_y), right / len(self.data.test_y))

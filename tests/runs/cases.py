@@ -1,0 +1,66 @@
+"""Small runs, ways to break them off, and what it means for two of them to be the same."""
+
+import torch
+
+from tacit.runs import Config, from_config
+
+SMALL = {
+    "rounds": 12,
+    "evaluate_every": 5,
+    "graph": {"name": "one-peer-exponential", "nodes": 5},
+    "algorithm": {"name": "dyn-d2p", "lr": 0.5, "noise_multiplier": 1.5},
+    "batch": {"size": 16},
+    "privacy": {"delta": 1e-4},
+    "network": {"gradient_time": 0.1, "link_time": 1.0, "bandwidth": 1e4},
+}
+
+
+def small(**changes):
+    """The run of the small config, with whole sections or keys replaced."""
+    return from_config(Config.parse(SMALL | changes))
+
+
+def interrupt_after(rounds):
+    """A watcher that breaks a run off as Ctrl-C would."""
+
+    def watch(run):
+        if run.t == rounds:
+            raise KeyboardInterrupt
+
+    return watch
+
+
+def interrupt_verb(run, verb, call):
+    """Break the run off inside a round: the `call`-th use of a network's verb does not return."""
+    real, calls = getattr(run.network, verb), []
+
+    def broken(*args):
+        calls.append(args)
+        result = real(*args)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        return result
+
+    setattr(run.network, verb, broken)
+
+
+def rows(run):
+    return [{key: value for key, value in row.items() if key != "wall_seconds"} for row in run.history]
+
+
+def lines(run):
+    return [
+        (line.step, line.purpose, line.mechanism, line.multipliers.tolist(), line.sampling, line.rates.tolist())
+        for line in run.task.ledger.releases()
+    ]
+
+
+def assert_same(one, other):
+    """Bit for bit, all but the wall clock."""
+    assert torch.equal(one.models, other.models)
+    assert rows(one) == rows(other)
+    assert lines(one) == lines(other)
+    assert one.network.traffic == other.network.traffic
+    assert one.task.draws == other.task.draws
+    assert one.privacy == other.privacy
+    assert one.privacy.per_node.tolist() == other.privacy.per_node.tolist()

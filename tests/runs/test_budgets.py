@@ -1,0 +1,104 @@
+"""A budget ends a run before the step that would pass it; a target sets the noise."""
+
+import numpy as np
+import pytest
+
+from tacit.errors import TacitError
+from tacit.privacy.plan import guarantee, plan
+from tests.runs.cases import assert_same, interrupt_after, rows, small
+
+
+def test_the_run_ends_at_the_last_step_that_fits(tmp_path):
+    run = small(rounds=30, privacy={"delta": 1e-4, "budget": 1.2}).keep(tmp_path / "run").go()
+    planned = plan(run.algorithm, run.task.sampler.sampling, run.task.nodes)
+    costs = [guarantee(planned[:k], 1e-4).max(initial=0.0) for k in range(31)]
+    fits = max(k for k, cost in enumerate(costs) if cost <= 1.2)
+    assert 1 <= run.t == fits < 30
+    assert run.privacy.guaranteed == pytest.approx(costs[fits])
+    assert "the budget ε = 1.2 at δ = 0.0001" in run.stopped
+    assert "node " in run.stopped
+    assert f"{costs[fits]:.4g}" in run.stopped
+    assert f"{costs[fits + 1]:.4g}" in run.stopped
+    assert run.history[-1]["round"] == run.result()["rounds"] == fits
+    assert not run.interrupted
+
+
+def test_a_run_that_ended_so_ends_so_again_when_resumed(tmp_path):
+    changes = {"rounds": 30, "privacy": {"delta": 1e-4, "budget": 1.2}}
+    whole = small(**changes).keep(tmp_path / "run").go()
+    again = small(**changes).resume(tmp_path / "run").go()
+    assert (again.t, again.stopped) == (whole.t, whole.stopped)
+    assert rows(again) == rows(whole)
+    assert again.privacy == whole.privacy
+    small(**changes).keep(tmp_path / "broken").go(interrupt_after(2))
+    resumed = small(**changes).resume(tmp_path / "broken").go()
+    assert resumed.stopped == whole.stopped
+    assert rows(resumed) == rows(whole)
+
+
+def test_a_budget_that_fits_changes_nothing():
+    assert_same(small(privacy={"delta": 1e-4, "budget": 100.0}).go(), small().go())
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "permutation"])
+def test_every_node_stays_within_the_target_whatever_its_size(sampling):
+    run = small(
+        algorithm={"name": "dyn-d2p"},
+        sharding={"name": "sizes", "ratio": 4.0},
+        batch={"size": 16, "sampling": sampling},
+        privacy={"epsilon": 2.0, "delta": 1e-4},
+    ).go()
+    sizes = run.task.sizes
+    assert sizes[-1] > 3 * sizes[0]
+    assert run.t == 12
+    assert (run.privacy.per_node <= 2.0).all()
+    assert (run.privacy.per_node >= 1.97).all()
+    noise = next(run.task.ledger.releases()).multipliers
+    assert (np.diff(noise) <= 0).all()  # the more records, the less noise
+    assert noise[0] > noise[-1]
+
+
+def test_with_one_noise_for_all_the_nodes_differ_in_cost():
+    run = small(sharding={"name": "sizes", "ratio": 4.0}).go()
+    assert (np.diff(run.privacy.per_node) < 0).all()
+    assert run.privacy.guaranteed == run.privacy.per_node.max()
+
+
+def test_the_papers_calibration_meets_its_claim_and_not_its_guarantee():
+    run = small(
+        rounds=100,
+        algorithm={"name": "const-d2p"},
+        batch={"size": 1},
+        privacy={"epsilon": 1.0, "delta": 1e-4, "calibration": "paper"},
+    ).go()
+    assert run.privacy.claimed == pytest.approx(1.0, rel=1e-6)
+    assert run.privacy.guaranteed > 1.5
+    assert run.t == 100  # no budget was asked for
+
+
+@pytest.mark.parametrize(
+    "target", [{"epsilon": 1.0}, {"budget": 1.0}, {"epsilon": 1.0, "calibration": "paper"}]
+)
+def test_a_method_without_noise_can_meet_no_target(target):
+    with pytest.raises(TacitError, match=r"^SGP .*privacy"):
+        small(algorithm={"name": "sgp"}, privacy=target)
+
+
+def test_noise_is_set_in_one_way_only():
+    with pytest.raises(TacitError, match="both set the noise"):
+        small(privacy={"epsilon": 1.0})
+    with pytest.raises(TacitError, match="does not know how much noise to add"):
+        small(algorithm={"name": "dyn-d2p"}).go()
+
+
+def test_what_is_planned_is_what_it_cost():
+    run = small(algorithm={"name": "dyn-d2p"}, privacy={"epsilon": 2.0, "delta": 1e-4})
+    planned = run.planned()
+    assert planned == run.go().privacy
+    assert planned.per_node.tolist() == run.privacy.per_node.tolist()
+
+
+def test_a_large_delta_is_warned_of():
+    with pytest.warns(UserWarning, match=r"δ = 0.01 is not below 1 / 287"):
+        run = small(privacy={"delta": 0.01})
+    assert run.go().t == 12

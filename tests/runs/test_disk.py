@@ -1,0 +1,108 @@
+"""A full disk: one sentence, and what was written before stays whole."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from tacit.errors import TacitError
+from tacit.runs import storage
+from tests.runs.cases import assert_same, interrupt_after, small
+
+
+@pytest.fixture
+def disk(monkeypatch):
+    """A switch: from `full()` on, every write of bytes stops half-way."""
+    real = Path.write_bytes
+
+    def half(path, data):
+        real(path, data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    class Disk:
+        def full(self):
+            monkeypatch.setattr(Path, "write_bytes", half)
+
+        def emptied(self):
+            monkeypatch.setattr(Path, "write_bytes", real)
+
+    return Disk()
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if ".sqlite" not in path.name}
+
+
+def test_a_write_that_fails_leaves_the_old_file(disk, tmp_path):
+    storage.write(tmp_path / "file", b"old")
+    disk.full()
+    with pytest.raises(TacitError, match=r"cannot write .*file: No space left on device"):
+        storage.write(tmp_path / "file", b"new")
+    assert contents(tmp_path) == {"file": b"old"}
+
+
+def test_a_rename_that_fails_leaves_the_old_file(monkeypatch, tmp_path):
+    storage.write(tmp_path / "file", b"old")
+
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(TacitError, match="No space left on device"):
+        storage.write(tmp_path / "file", b"new")
+    assert contents(tmp_path) == {"file": b"old"}
+
+
+def test_a_run_that_cannot_begin_leaves_nothing(disk, tmp_path):
+    disk.full()
+    with pytest.raises(TacitError, match=r"cannot write .*config.toml: No space left on device"):
+        small().keep(tmp_path / "runs/one")
+    assert not (tmp_path / "runs/one").exists()
+
+
+def test_a_run_whose_disk_fills_up_keeps_what_it_had_and_goes_on_later(disk, tmp_path):
+    run = small().keep(tmp_path / "run")
+
+    def fill(run):
+        if run.t == 7:
+            kept.update(contents(tmp_path / "run"))
+            disk.full()
+
+    kept = {}
+    with pytest.raises(TacitError, match="No space left on device"):
+        run.go(fill)
+    assert contents(tmp_path / "run") == kept
+    disk.emptied()
+    resumed = small().resume(tmp_path / "run")
+    assert resumed.t == 5
+    assert_same(resumed.go(), small().go())
+
+
+def test_a_ledger_that_cannot_grow_says_so(tmp_path):
+    changes = {"rounds": 200, "evaluate_every": 50}
+    run = small(**changes).keep(tmp_path / "run")
+    pages = run.task.ledger._db.execute("PRAGMA page_count").fetchone()[0]
+    run.task.ledger._db.execute(f"PRAGMA max_page_count = {pages + 1}")
+    with pytest.raises(TacitError, match=r"the ledger .*ledger.sqlite cannot be written: .*full"):
+        run.go()
+    resumed = small(**changes).resume(tmp_path / "run")
+    assert len(resumed.task.ledger) == resumed.t
+
+
+def test_a_folder_is_never_shared(tmp_path):
+    small().keep(tmp_path / "run").go(interrupt_after(1))
+    with pytest.raises(TacitError, match="holds something already"):
+        small().keep(tmp_path / "run")
+    (tmp_path / "file").write_text("in the way")
+    for path in (tmp_path / "file", tmp_path / "file/run"):
+        with pytest.raises(TacitError, match="file"):
+            small().keep(path)
+    assert (tmp_path / "file").read_text() == "in the way"
+
+
+def test_free_folders_are_numbered(tmp_path):
+    for name in ("run", "run-2", "run-3"):
+        folder = storage.free_folder(tmp_path, "run")
+        assert folder.name == name
+        folder.mkdir()

@@ -1,0 +1,95 @@
+"""A user's own method, in a user's own file, as it is."""
+
+from pathlib import Path
+
+import pytest
+
+import tacit
+from tacit.errors import TacitError
+from tests.runs import own
+from tests.runs.cases import assert_same, interrupt_after, small
+
+FILE = Path(own.__file__)
+
+
+def named(name, **params):
+    return {"name": f"{FILE}:{name}", **params}
+
+
+def test_it_runs_by_its_file_and_as_an_object(tmp_path):
+    run = small(algorithm=named("Mine", lr=0.5)).go()
+    assert run.algorithm.title == "Mine"
+    assert run.history[-1]["accuracy"] > run.history[0]["accuracy"] + 0.1
+    assert 0 < run.privacy.guaranteed < 10
+    same = tacit.train(
+        algorithm=own.Mine(lr=0.5), nodes=5, rounds=12, batch=16, delta=1e-4, evaluate_every=5
+    )
+    assert same.privacy == run.privacy
+    assert same.models.equal(run.models)
+
+
+def test_it_is_resumed_like_any_other(tmp_path):
+    small(algorithm=named("Mine")).keep(tmp_path / "run").go(interrupt_after(7))
+    resumed = small(algorithm=named("Mine")).resume(tmp_path / "run").go()
+    assert_same(resumed, small(algorithm=named("Mine")).go())
+
+
+def test_a_budget_needs_a_plan():
+    limit = {"privacy": {"delta": 1e-4, "budget": 5.0}}
+    with pytest.raises(TacitError, match="Mine does not say what it releases"):
+        small(algorithm=named("Mine"), **limit)
+    run = small(algorithm=named("Planning"), **limit).go()
+    assert (run.t, run.stopped) == (12, None)
+    assert run.planned() == run.privacy
+
+
+def test_what_it_does_not_plan_is_not_promised():
+    planned = small(algorithm=named("Mine")).planned()
+    assert planned.guaranteed is None
+    assert planned.reason == "Mine does not say in advance what it releases"
+
+
+@pytest.mark.parametrize("stop", [0, 7])
+def test_what_is_not_released_is_not_private(stop, tmp_path):
+    run = small(algorithm=named("Leaky")).keep(tmp_path / "run").go(interrupt_after(stop))
+    resumed = small(algorithm=named("Leaky")).resume(tmp_path / "run")
+    for found in (run, resumed, resumed.go()):
+        assert found.privacy.guaranteed is None
+        assert found.privacy.reason.startswith('"gradient" of step 0 was computed from the records')
+        assert [row["guaranteed"] for row in found.history[1:]] == [None] * (len(found.history) - 1)
+
+
+def test_a_state_that_cannot_be_kept_is_refused_before_it_is_needed(tmp_path):
+    assert small(algorithm=named("Bare")).go().t == 12
+    with pytest.raises(TacitError, match="the state of Mine must be a dataclass of tensors"):
+        small(algorithm=named("Bare")).keep(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("Min", "defines no class or function Min"),
+        ("not_callable", "defines no class or function not_callable"),
+        ("not_an_algorithm", "is not an Algorithm"),
+    ],
+)
+def test_what_is_no_algorithm_is_refused(name, words):
+    with pytest.raises(TacitError, match=words):
+        small(algorithm=named(name))
+
+
+def test_its_parameters_are_checked():
+    with pytest.raises(TacitError, match='"nois"; did you mean "noise"'):
+        small(algorithm=named("Mine", nois=1.0))
+    with pytest.raises(TacitError, match="lr = 'fast' should be a valid number"):
+        small(algorithm=named("Mine", lr="fast"))
+    with pytest.raises(TacitError, match='unknown parameter of algorithm .* "rounds"'):
+        small(algorithm=named("Mine", rounds=3))
+
+
+@pytest.mark.parametrize(("text", "words"), [("import nothing_such", "nothing_such"), ("x = (", "SyntaxError")])
+def test_a_file_that_fails_is_named(text, words, tmp_path):
+    (tmp_path / "bad.py").write_text(text)
+    with pytest.raises(TacitError, match=rf"bad.py fails with .*{words}"):
+        small(algorithm={"name": f"{tmp_path}/bad.py:Mine"})

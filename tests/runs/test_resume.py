@@ -1,0 +1,185 @@
+"""A run that was broken off and resumed is the run that was not, bit for bit."""
+
+import shutil
+
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from tacit.errors import TacitError
+from tests.runs.cases import SMALL, assert_same, interrupt_after, interrupt_verb, small
+
+VARIANTS = {
+    "poisson": {},
+    "permutation": {"batch": {"size": 16, "sampling": "permutation"}},
+    "without replacement": {"batch": {"size": 16, "sampling": "without-replacement"}},
+    "drop-out": {"graph": {"name": "ring", "nodes": 5, "drop_links": 0.3, "drop_nodes": 0.1, "drop_seed": 4}},
+    "sizes": {"sharding": {"name": "sizes", "ratio": 4.0}, "privacy": {"epsilon": 2.0, "delta": 1e-4}}
+    | {"algorithm": {"name": "dyn-d2p"}},
+    "no noise": {"algorithm": {"name": "sgp"}},
+}
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return small().go()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_resumed_run_equals_the_unbroken_one(variant, tmp_path):
+    changes = VARIANTS[variant]
+    small(**changes).keep(tmp_path / "run").go(interrupt_after(7))
+    resumed = small(**changes).resume(tmp_path / "run")
+    assert resumed.t == 7
+    assert_same(resumed.go(), small(**changes).go())
+
+
+@pytest.mark.parametrize("round_", range(1, 13))
+def test_it_may_be_broken_off_after_any_round(whole, round_, tmp_path):
+    broken = small().keep(tmp_path / "run").go(interrupt_after(round_))
+    assert (broken.t, broken.interrupted) == (round_, True)
+    assert broken.stopped == f"stopped by hand after {round_} of 12 rounds"
+    assert broken.result()["rounds"] == round_
+    assert_same(small().resume(tmp_path / "run").go(), whole)
+
+
+@pytest.mark.parametrize("call", [1, 6, 12])
+def test_it_may_be_broken_off_inside_a_round(whole, call, tmp_path):
+    broken = small().keep(tmp_path / "run")
+    interrupt_verb(broken, "mix", call)
+    broken.go()
+    # The round's release was in the ledger, its messages were counted: the last whole round is what stays.
+    assert broken.t == call - 1 == len(broken.task.ledger) == broken.network.traffic.rounds
+    assert_same(small().resume(tmp_path / "run").go(), whole)
+
+
+@pytest.mark.parametrize("call", [1, 3, 4])
+def test_it_may_be_broken_off_while_it_is_measured(whole, call, tmp_path):
+    broken = small().keep(tmp_path / "run")
+    interrupt_verb(broken, "mean", call)
+    broken.go()
+    assert_same(small().resume(tmp_path / "run").go(), whole)
+
+
+def test_it_may_be_broken_off_again_and_again(whole, tmp_path):
+    small().keep(tmp_path / "run").go(interrupt_after(1))
+    for round_ in (2, 5, 6, 11):
+        small().resume(tmp_path / "run").go(interrupt_after(round_))
+    assert_same(small().resume(tmp_path / "run").go(), whole)
+
+
+def test_it_goes_on_in_the_same_process_too(whole, tmp_path):
+    run = small().go(interrupt_after(7))
+    interrupt_verb(run, "mix", 2)
+    assert run.go().t == 8
+    assert_same(run.go(), whole)
+    assert (run.stopped, run.interrupted) == (None, False)
+
+
+def test_a_crash_loses_no_more_than_the_rounds_since_the_last_evaluation(whole, tmp_path):
+    running = small().keep(tmp_path / "run")
+
+    def crash(run):
+        if run.t == 8:
+            shutil.copytree(tmp_path / "run", tmp_path / "crashed")
+
+    running.go(crash)
+    resumed = small().resume(tmp_path / "crashed")
+    assert resumed.t == 5
+    assert_same(resumed.go(), whole)
+
+
+def test_resuming_a_finished_run_does_nothing_more(whole, tmp_path):
+    small().keep(tmp_path / "run").go()
+    before = (tmp_path / "run/history.csv").read_bytes()
+    resumed = small().resume(tmp_path / "run")
+    interrupt_verb(resumed, "mix", 1)
+    assert_same(resumed.go(), whole)
+    assert (tmp_path / "run/history.csv").read_bytes() == before
+
+
+def test_the_folder_tells_the_same_story_as_the_run(tmp_path):
+    run = small().keep(tmp_path / "run").go()
+    table = pd.read_csv(tmp_path / "run/history.csv")
+    assert table.columns.tolist() == list(run.history[0])
+    assert table["round"].tolist() == [0, 5, 10, 12]
+    assert table["guaranteed"].tolist() == [row["guaranteed"] for row in run.history]
+    assert table["guaranteed"].iloc[-1] == pytest.approx(run.privacy.guaranteed, rel=0.01)
+    assert torch.equal(load_file(tmp_path / "run/models.safetensors")["models"], run.models)
+    assert not list((tmp_path / "run").glob("*.part"))
+
+
+# What cannot be resumed
+
+
+def refused(folder, *words, **changes):
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(TacitError) as refusal:
+        small(**changes).resume(folder)
+    for word in words:
+        assert word in str(refusal.value)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.fixture
+def stopped(tmp_path):
+    small().keep(tmp_path / "run").go(interrupt_after(7))
+    return tmp_path / "run"
+
+
+def test_an_unreadable_checkpoint_is_refused(stopped):
+    (stopped / "checkpoint.safetensors").write_bytes(bytes(range(256)) * 9)
+    refused(stopped, "checkpoint.safetensors cannot be read as a checkpoint")
+
+
+def test_a_cut_checkpoint_is_refused(stopped):
+    whole = (stopped / "checkpoint.safetensors").read_bytes()
+    (stopped / "checkpoint.safetensors").write_bytes(whole[: len(whole) // 2])
+    refused(stopped, "checkpoint.safetensors cannot be read as a checkpoint")
+
+
+def test_a_checkpoint_of_another_program_is_refused(stopped):
+    save_file({"x": torch.zeros(5, 650), "w": torch.ones(5)}, stopped / "checkpoint.safetensors")
+    refused(stopped, "checkpoint.safetensors was written by another program")
+
+
+@pytest.mark.parametrize("changes", [{"algorithm": {"name": "sgp"}}, {"graph": {"name": "ring", "nodes": 4}}])
+def test_a_checkpoint_of_another_run_is_refused(stopped, changes, tmp_path):
+    small(**changes).keep(tmp_path / "other").go(interrupt_after(7))
+    shutil.copy(tmp_path / "other/checkpoint.safetensors", stopped)
+    refused(stopped, "belongs to another run")
+
+
+def test_another_config_is_refused_by_the_key_that_differs(stopped):
+    refused(stopped, "seed is 0 there and 1 here", seed=1)
+
+
+def test_no_checkpoint_is_refused(stopped):
+    (stopped / "checkpoint.safetensors").unlink()
+    refused(stopped, "there is no checkpoint")
+
+
+def test_a_ledger_that_tells_too_little_is_refused(stopped, tmp_path):
+    small().keep(tmp_path / "young").go(interrupt_after(3))
+    shutil.copy(tmp_path / "young/ledger.sqlite", stopped)
+    refused(stopped, "holds 3 steps, fewer than the 7 of the run")
+
+
+def test_a_broken_ledger_is_refused(stopped):
+    (stopped / "ledger.sqlite").write_bytes(b"nothing that SQLite knows " * 100)
+    refused(stopped, "ledger.sqlite", "not a database")
+
+
+def test_a_broken_history_is_refused(stopped):
+    (stopped / "history.csv").write_text("round,loss\n0,much\n")
+    refused(stopped, "history.csv cannot be read")
+
+
+def test_the_small_config_is_what_the_folder_keeps(stopped):
+    import tomllib
+
+    saved = tomllib.loads((stopped / "config.toml").read_text())
+    assert {key: saved[key] | SMALL[key] if isinstance(SMALL[key], dict) else SMALL[key] for key in SMALL} == {
+        key: saved[key] for key in SMALL
+    }

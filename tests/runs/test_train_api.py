@@ -1,0 +1,131 @@
+"""`tacit.train`: names, and everything a user may bring along."""
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import tacit
+from tests.runs.cases import assert_same
+
+
+def quick(*args, **kwargs):
+    given = {"nodes": 4, "rounds": 6, "batch": 8, "algorithm": tacit.algorithms.const_d2p(noise_multiplier=1.0)}
+    return tacit.train(*args, **given | kwargs)
+
+
+def blobs(records=200, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, records)
+    return rng.normal(size=(records, 3)) + 4 * y[:, None], y
+
+
+def test_names_alone():
+    run = tacit.train("mlp", "digits", algorithm="sgp", graph="ring", nodes=4, rounds=5, seed=3)
+    assert run.models.shape == (4, run.task.d)
+    assert [row["round"] for row in run.history] == [0, 1, 2, 3, 4, 5]
+    assert run.privacy.guaranteed is None
+    assert run.network.graph.name == "ring"
+
+
+def test_a_module_arrays_a_networkx_graph_and_shards_of_ones_own():
+    x, y = blobs()
+    shards = [list(range(0, 40)), np.arange(40, 90), np.arange(90, 160)]
+    run = quick(nn.Linear(3, 2), (x, y), graph=nx.path_graph(3), sharding=shards, rounds=30)
+    assert run.history[-1]["accuracy"] > 0.9
+    assert run.task.sizes.tolist() == [40, 50, 70]
+    assert len(run.privacy.per_node) == 3
+    assert run.privacy.guaranteed > 0
+
+
+def test_a_model_a_dataset_and_a_graph_of_tacits_own():
+    model = tacit.Model(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)))
+    data = tacit.Dataset.from_arrays(*blobs())
+    run = quick(model, data, graph=tacit.graphs.ring(4))
+    assert run.models.shape == (4, 3 * 4 + 4 + 4 * 2 + 2)
+
+
+def test_a_loss_without_an_accuracy():
+    model = tacit.Model.from_loss(lambda w, x, y: ((w - x) ** 2).sum() / 2, torch.zeros(3))
+    run = quick(model, blobs())
+    assert run.history[-1]["accuracy"] is None
+    assert run.result()["accuracy"] is None
+    assert run.history[-1]["loss"] > 0
+
+
+def test_the_same_seed_gives_the_same_run():
+    assert_same(quick(seed=5), quick(seed=5))
+    assert not torch.equal(quick(seed=5).models, quick(seed=6).models)
+
+
+def test_training_leaves_the_users_module_and_generator_alone():
+    module = nn.Linear(3, 2)
+    before = [p.clone() for p in module.parameters()]
+    state = torch.random.get_rng_state()
+    quick(module, blobs())
+    quick("mlp")
+    assert all(torch.equal(p, q) for p, q in zip(module.parameters(), before, strict=True))
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_a_folder_and_resuming_from_it(tmp_path, monkeypatch):
+    x, y = blobs()
+    module = nn.Linear(3, 2)
+    given = {"graph": nx.cycle_graph(4), "out": tmp_path / "run"}
+    real, rounds = tacit.networks.Simulated.mix, []
+
+    def broken(self, t, *values):
+        rounds.append(t)
+        if len(rounds) == 4:
+            raise KeyboardInterrupt
+        return real(self, t, *values)
+
+    monkeypatch.setattr(tacit.networks.Simulated, "mix", broken)
+    stopped = quick(module, (x, y), **given)
+    assert (stopped.t, stopped.interrupted) == (3, True)
+    resumed = quick(module, (x, y), resume=True, **given)
+    assert rounds == [0, 1, 2, 3, 3, 4, 5]
+    assert_same(resumed, quick(module, (x, y), graph=nx.cycle_graph(4)))
+    with pytest.raises(tacit.TacitError, match="holds something already"):
+        quick(module, (x, y), **given)
+    with pytest.raises(tacit.TacitError, match="seed is 0 there and 1 here"):
+        quick(module, (x, y), resume=True, seed=1, **given)
+
+
+def test_progress_goes_to_standard_error(capsys):
+    quick(progress=True)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "round 6 of 6" in err
+    assert "guaranteed ε" in err
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"rounds": 0}, "rounds = 0 should be greater than or equal to 1"),
+        ({"epsilon": -1.0}, "privacy.epsilon = -1.0 should be greater than 0"),
+        ({"delta": 1.0}, "privacy.delta = 1.0 should be less than 1"),
+        ({"graph": "rnig"}, 'unknown graph "rnig"; did you mean "ring"?'),
+        ({"algorithm": "sgd"}, 'unknown algorithm "sgd"; did you mean "sgp"?'),
+        ({"sharding": "iud"}, 'unknown sharding "iud"; did you mean "iid"?'),
+        ({"sharding": [np.arange(9)] * 3}, "there are 3 shards for a graph of 4 nodes"),
+        ({"sharding": [np.arange(9)] * 3 + [np.arange(10**6)]}, "record numbers from 0 to 1436"),
+        ({"sampling": "poison"}, "batch.sampling = 'poison' should be"),
+        ({"graph": nx.empty_graph(4)}, "4 components"),
+        ({"resume": True}, "resume=True needs out"),
+    ],
+)
+def test_bad_input(given, words):
+    with pytest.raises(tacit.TacitError) as refusal:
+        quick(**given)
+    assert words in str(refusal.value)
+
+
+def test_the_package_names_all_it_exports():
+    for name in tacit.__all__:
+        assert getattr(tacit, name) is not None
+    assert set(tacit.__all__) <= set(dir(tacit))
+    with pytest.raises(AttributeError, match="trian"):
+        _ = tacit.trian
