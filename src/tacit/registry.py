@@ -27,14 +27,16 @@ def invalid(where: str, error: pydantic.ValidationError) -> TacitError:
     return TacitError(f"{where}: {key} = {first['input']!r} {said}")
 
 
-def _as_function(cls: type[T]) -> Maker[T]:
-    """A class's call as a function with its signature: pydantic checks the arguments of functions only."""
+def _as_function(maker: Maker[T]) -> Maker[T]:
+    """A class as a function with its signature: pydantic checks the arguments of functions only."""
+    if not inspect.isclass(maker):
+        return maker
 
     def make(**params: Any) -> T:
-        return cls(**params)
+        return maker(**params)
 
-    hints = get_type_hints(cls if is_dataclass(cls) else cls.__init__)
-    signature = inspect.signature(cls)
+    hints = get_type_hints(maker if is_dataclass(maker) else maker.__init__)
+    signature = inspect.signature(maker)
     make.__signature__ = signature  # type: ignore[attr-defined]
     make.__annotations__ = {key: hints[key] for key in signature.parameters if key in hints}
     return make
@@ -98,8 +100,7 @@ class Registry(Generic[T]):
     def build(self, name: str, params: Mapping[str, Any] | None = None) -> T:
         params = dict(params or {})
         self.check(name, params)
-        maker = self[name]
-        function = _as_function(maker) if inspect.isclass(maker) else maker
+        function = _as_function(self[name])
         missing = [
             k for k, p in self.parameters(name).items() if p.default is inspect.Parameter.empty and k not in params
         ]
@@ -127,7 +128,7 @@ class Registry(Generic[T]):
             except Exception as error:
                 del sys.modules[key]
                 raise TacitError(f"{self.kind} {name}: {file} fails with {type(error).__name__}: {error}") from error
-        maker = getattr(sys.modules[key], attribute, None)
+        maker: Maker[T] | None = getattr(sys.modules[key], attribute, None)
         if not callable(maker):
             raise TacitError(f"{self.kind} {name}: {file} defines no class or function {attribute}")
         return maker

@@ -132,7 +132,7 @@ def test_profile_is_exact_on_the_grid(rate, mu, index, direction):
 
 def profile(direction: str, rate: float, mu: float, h: float, at: float) -> float:
     pmf = privacy_loss(Step("gaussian", rate, mu), direction, h, 1e-14)
-    losses = pmf.index * h
+    losses = pmf.places * h
     return float(pmf.infinite + np.maximum(-np.expm1(at - losses), 0) @ pmf.mass)
 
 
@@ -205,7 +205,7 @@ def test_one_axis_is_the_worst_shift_of_laplace_noise(share, scale, at):
     """The L1 sensitivity spread over two coordinates gives no more δ than all of it in one."""
     parts = [privacy_loss(Step("laplace", 1.0, part / scale), "remove", 0.005, 1e-12) for part in (share, 1 - share)]
     mass = np.multiply.outer(parts[0].mass, parts[1].mass).ravel()
-    losses = np.add.outer(parts[0].index, parts[1].index).ravel() * 0.005
+    losses = np.add.outer(parts[0].places, parts[1].places).ravel() * 0.005
     both = float(np.maximum(-np.expm1(at - losses), 0) @ mass)
     alone = max(0.0, -math.expm1((at - 1 / scale) / 2)) if at > -1 / scale else -math.expm1(at)
     assert both <= alone + 1e-4

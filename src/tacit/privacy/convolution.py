@@ -50,10 +50,10 @@ def epsilon_of_sum(nodes: list[Pmf], factors: list[Factor], h: float, delta: flo
 
 def _cumulants(nodes: list[Pmf], factors: list[Factor], h: float, tilts: Array) -> Array:
     """K(t) of the sum, for each t: Σ count · log((1 − p) M_weak + p M_strong)."""
-    every = np.unique(np.concatenate([pmf.index for pmf in nodes]))
+    every = np.unique(np.concatenate([pmf.places for pmf in nodes]))
     stack = np.zeros((len(nodes), len(every)))
     for row, pmf in zip(stack, nodes, strict=True):
-        row[np.searchsorted(every, pmf.index)] = pmf.mass
+        row[np.searchsorted(every, pmf.places)] = pmf.mass
     top = every[-1] * h
     moments = stack @ np.exp(np.outer(every * h - top, tilts))
     logs = np.log(moments + 1e-290) + tilts * top  # 1e-290 is more than underflow can have taken away

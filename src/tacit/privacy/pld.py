@@ -35,17 +35,17 @@ _LARGEST = 700.0  # e^x is finite up to here; beyond, mass is sent to the worse 
 
 
 class Pmf(NamedTuple):
-    """Probability `mass[i]` of the loss index[i] · h, and `infinite` of a loss beyond them all."""
+    """Probability `mass[i]` of the loss places[i] · h, and `infinite` of a loss beyond them all."""
 
-    index: Indices
+    places: Indices
     mass: Array
     infinite: float
 
 
 class _Cells(NamedTuple):
-    """Masses of P and Q in the cells between edges index[i] · h; below them all, above them all."""
+    """Masses of P and Q in the cells between edges places[i] · h; below them all, above them all."""
 
-    index: Indices
+    places: Indices
     p: Array
     q: Array
     p_doubt: Array  # how far rounding can be wrong about p, and about q
@@ -95,8 +95,8 @@ def _cells(step: Step, h: float, tail: float) -> _Cells:
     # log(1 − q + q e^±reach)
     highest = reach + math.log1p((1 - rate) * math.expm1(-reach)) if reach > 0 else 0.0
     lowest = math.log1p(rate * math.expm1(-reach)) if rate < 1 else -reach
-    index = np.concatenate([-_ladder(-lowest / h)[:0:-1], _ladder(highest / h)])
-    edges = index * h
+    places = np.concatenate([-_ladder(-lowest / h)[:0:-1], _ladder(highest / h)])
+    edges = places * h
     with np.errstate(divide="ignore"):
         small = np.maximum(np.expm1(np.minimum(edges, 1.0)) / rate, -1.0)
         large = edges - math.log(rate) + np.log1p(-(1 - rate) * np.exp(-np.maximum(edges, 1.0)))
@@ -113,7 +113,7 @@ def _cells(step: Step, h: float, tail: float) -> _Cells:
         _ROUNDING * (tail[1:] + tail[:-1]) for tail in (np.minimum(q_below, q_above), np.minimum(p_below, p_above))
     )
     return _Cells(
-        index,
+        places,
         p,
         q,
         (1 - rate) * q_doubt + rate * moved_doubt,
@@ -126,9 +126,10 @@ def _cells(step: Step, h: float, tail: float) -> _Cells:
     )
 
 
-def _connect(upper: tuple[Array, Array], lower: tuple[Array, Array], edges: Array) -> Array:
+def _connect(upper: tuple[Array, Array], lower: tuple[Array, Array], places: Indices, h: float) -> Array:
     """Masses of the upper law on the edges of its cells; each law comes with its doubt, taken for the worst."""
     mass, doubt = upper
+    edges = places * np.float64(h)
     ratio = np.exp(np.minimum(edges[:-1], _LARGEST))
     right = np.clip((mass + doubt - ratio * (lower[0] - lower[1])) / -np.expm1(-np.diff(edges)), 0.0, mass)
     ends = np.zeros(len(edges))
@@ -145,24 +146,24 @@ def privacy_loss(step: Step, direction: Direction, h: float, tail: float) -> Pmf
     the gains of `remove`, the losses of `add`, and what mass is left at zero.
 
     >>> pmf = privacy_loss(Step("laplace", 1.0, 0.5), "remove", 0.25, 1e-9)
-    >>> pmf.index.tolist(), pmf.mass.round(4).tolist(), pmf.infinite
+    >>> pmf.places.tolist(), pmf.mass.round(4).tolist(), pmf.infinite
     ([-2, -1, 0, 1, 2], [0.3222, 0.0429, 0.0486, 0.0551, 0.5312], 0.0)
     """
     cells = _cells(step, h, tail)
     p, q = (cells.p, cells.p_doubt), (cells.q, cells.q_doubt)
-    index, mirrored = cells.index, -cells.index[::-1]
+    places, mirrored = cells.places, -cells.places[::-1]
     if direction == "remove":
-        mass = _connect(p, q, index * h)
+        mass = _connect(p, q, places, h)
         mass[0] += cells.p_out[0]
-        return Pmf(index, mass, cells.p_out[1])
+        return Pmf(places, mass, cells.p_out[1])
     if direction == "add":
-        mass = _connect(_reversed(q), _reversed(p), mirrored * h)
+        mass = _connect(_reversed(q), _reversed(p), mirrored, h)
         mass[0] += cells.q_out[1]
         return Pmf(mirrored, mass, cells.q_out[0])
-    zero = int(np.searchsorted(index, 0))
-    gain, loss = index[zero:], -index[zero:][::-1]
+    zero = int(np.searchsorted(places, 0))
+    gain, loss = places[zero:], -places[zero:][::-1]
     p, q = (p[0][zero:], p[1][zero:]), (q[0][zero:], q[1][zero:])
-    gains, losses = _connect(p, q, gain * h), _connect(_reversed(q), _reversed(p), loss * h)
+    gains, losses = _connect(p, q, gain, h), _connect(_reversed(q), _reversed(p), loss, h)
     middle = 1 - p[0].sum() - q[0].sum() - cells.p_out[1] - cells.q_out[1]
     gains[0] += losses[-1] + max(float(middle), 0.0)
     losses[0] += cells.q_out[1]

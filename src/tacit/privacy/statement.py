@@ -25,7 +25,7 @@ class Privacy:
     """ε of the worst node, guaranteed and as the paper claims; None says that there is none.
 
     >>> privacy = Privacy(guaranteed=3.02, claimed=1.0, delta=1e-4)
-    >>> privacy.sentence()[:88]
+    >>> privacy.sentence()[:89]
     "Guaranteed ε = 3.02 at δ = 0.0001 for each record (claimed by the paper's formula: ε = 1)"
     """
 

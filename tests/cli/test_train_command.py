@@ -1,0 +1,168 @@
+"""`tacit train`, as a newcomer uses it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from safetensors.torch import load_file
+
+from tacit.algorithms import algorithms
+from tests.cli.conftest import NO_TARGET, QUICK, setting
+
+COMMAND = [str(Path(sys.executable).with_name("tacit")), "train"]
+FILES = {"config.toml", "history.csv", "ledger.sqlite", "models.safetensors", "checkpoint.safetensors", "result.json"}
+PRIVACY = {"claimed", "guaranteed", "delta", "unit", "relation", "adversary", "reason"}
+OWN = Path(__file__).parents[1] / "runs/own.py"
+
+
+def test_the_command_alone_does_something_real(tmp_path):
+    began = time.monotonic()
+    done = subprocess.run(COMMAND, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - began < 60
+    first, cost, where = done.stdout.splitlines()
+    assert first.startswith("Dyn-D²P over one-peer-exponential: 10 nodes, period 4: accuracy ")
+    assert cost.startswith("Guaranteed ε = ")
+    assert where == "Everything is in runs/example."
+    assert "round 200 of 200" in done.stderr
+    folder = tmp_path / "runs/example"
+    assert {path.name for path in folder.iterdir()} == FILES
+    table = pd.read_csv(folder / "history.csv")
+    assert {"round", "accuracy", "loss", "consensus", "guaranteed", "claimed", "messages", "bytes"} <= set(table)
+    assert table["round"].tolist() == list(range(0, 201, 10))
+    assert table["accuracy"].iloc[-1] > 0.8
+    assert table["guaranteed"].is_monotonic_increasing
+    assert 2.9 < table["guaranteed"].iloc[-1] <= 3
+    assert load_file(folder / "models.safetensors")["models"].shape == (10, 650)
+
+
+def test_json_is_one_object_on_standard_output(tacit):
+    ended = tacit("train", "--json", *QUICK)
+    result = json.loads(ended.out)
+    assert {"accuracy", "loss", "rounds", "bytes", "out", "privacy", "stopped"} <= set(result)
+    assert set(result["privacy"]) == PRIVACY
+    assert (result["rounds"], result["out"], result["stopped"]) == (6, "runs/example", None)
+    assert 2.9 < result["privacy"]["guaranteed"] <= 3
+    assert result["privacy"]["delta"] == 1e-4
+    assert (result["privacy"]["unit"], result["privacy"]["relation"]) == ("record", "add-remove")
+    assert json.loads(Path("runs/example/result.json").read_text()) == result
+    assert "round 6 of 6" in ended.err
+
+
+def test_runs_are_numbered_and_out_is_obeyed(tacit):
+    quick = [*QUICK, *NO_TARGET, *setting("algorithm=sgp")]
+    assert [tacit("train", *quick).code for _ in range(2)] == [0, 0]
+    assert tacit("train", *quick, "--out", "deep/down").code == 0
+    assert {path.name for path in Path("runs").iterdir()} == {"example", "example-2"}
+    assert {path.name for path in Path("deep/down").iterdir()} == FILES
+    ended = tacit("train", *quick, "--out", "deep/down")
+    assert ended.code == 2
+    assert ended.err == (
+        "error: deep/down holds something already: choose another folder, or resume the run that is there\n"
+    )
+
+
+def test_a_config_file(tacit):
+    Path("mine.toml").write_text(
+        'rounds = 3\nevaluate_every = 1\nalgorithm = "sgp"\n[graph]\nname = "ring"\nnodes = 3\n[data]\nname = "digits"\n'
+    )
+    result = json.loads(tacit("train", "mine.toml", "--json", *setting("graph.nodes=4")).out)
+    assert (result["out"], result["nodes"], result["algorithm"]) == ("runs/mine", 4, "SGP")
+    assert result["privacy"]["guaranteed"] is None
+    assert result["privacy"]["reason"] == "values left the nodes without noise"
+    # What was run is what the folder says, and runs again.
+    again = json.loads(tacit("train", "runs/mine/config.toml", "--json", "--out", "again").out)
+    assert again["loss"] == result["loss"]
+
+
+@pytest.mark.parametrize("name", algorithms)
+def test_every_algorithm(tacit, name):
+    needs = setting("algorithm.clip=[1,1,1,1,1,1]", "algorithm.noise_multiplier=[1,1,1,1,1,1]") if name == "d2p" else []
+    target = [] if "noise_multiplier" in algorithms.parameters(name) else NO_TARGET
+    ended = tacit("train", "--json", *QUICK, *setting(f"algorithm={name}"), *needs, *target)
+    assert ended.code == 0, ended.err
+    result = json.loads(ended.out)
+    assert (result["privacy"]["guaranteed"] is None) == bool(target)
+    assert tomllib.loads(Path("runs/example/config.toml").read_text())["algorithm"]["name"] == name
+
+
+def test_drop_out(tacit):
+    drops = setting("graph.drop_links=0.5", "graph.drop_nodes=0.2", "graph.drop_seed=3")
+    with_, without = (json.loads(tacit("train", "--json", *QUICK, *more).out) for more in (drops, []))
+    assert 0 < with_["messages"] < without["messages"]
+    assert with_["privacy"] == without["privacy"]
+
+
+def test_the_papers_calibration(tacit):
+    ended = tacit("train", "--json", *QUICK, *setting("privacy.calibration=paper", "privacy.epsilon=1"))
+    privacy = json.loads(ended.out)["privacy"]
+    assert privacy["claimed"] == pytest.approx(1, rel=1e-6)
+    assert privacy["guaranteed"] > 1
+
+
+def test_a_budget_ends_the_run_cleanly(tacit):
+    spend = [*QUICK, *NO_TARGET, *setting("algorithm.noise_multiplier=2", "privacy.budget=0.7")]
+    ended = tacit("train", "--json", *spend)
+    result = json.loads(ended.out)
+    assert ended.code == 0
+    assert 0 < result["rounds"] < 6
+    assert result["privacy"]["guaranteed"] <= 0.7
+    assert result["stopped"].startswith("the budget ε = 0.7 at δ = 0.0001 ends before step ")
+    assert tacit("train", *spend).out.startswith("Stopped: the budget")
+
+
+def test_an_algorithm_in_a_file_of_ones_own(tacit):
+    own = [*QUICK, *NO_TARGET, *setting(f"algorithm={OWN}:Leaky", "algorithm.lr=0.5")]
+    privacy = json.loads(tacit("train", "--json", *own).out)["privacy"]
+    assert privacy["guaranteed"] is None
+    assert "not released by a mechanism" in privacy["reason"]
+    assert "No privacy is guaranteed" in tacit("train", *own).out
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_large_delta_is_a_warning_only(tacit):
+    ended = tacit("train", "--json", *QUICK, *setting("privacy.delta=0.01"))
+    assert ended.code == 0
+    assert json.loads(ended.out)["privacy"]["delta"] == 0.01
+    assert ended.err.startswith("warning: δ = 0.01 is not below 1 / 359")
+
+
+def test_resuming_a_finished_run_changes_nothing(tacit):
+    first = json.loads(tacit("train", "--json", *QUICK).out)
+    again = json.loads(tacit("train", "--json", "--resume", "runs/example").out)
+    assert again == first
+
+
+@pytest.mark.parametrize("after", ["config.toml", "round 20 of 4000"])
+def test_ctrl_c_and_resume(tmp_path, after):
+    """A real signal at a moment of its own choosing; the rounds after it are those of the unbroken run."""
+    long = [*setting("rounds=4000", "evaluate_every=20", "graph.nodes=3", "algorithm.noise_multiplier=1"), *NO_TARGET]
+    short = [*long, *setting("rounds=4000")]
+    errors = tmp_path / "errors"
+    with errors.open("w") as file:
+        child = subprocess.Popen(
+            [*COMMAND, "--json", "--out", "run", *short],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=file,
+            text=True,
+            env=os.environ | {"COLUMNS": "200"},
+        )
+        until = time.monotonic() + 60
+        while time.monotonic() < until and not ((tmp_path / "run" / after).exists() or after in errors.read_text()):
+            time.sleep(0.01)
+        child.send_signal(signal.SIGINT)
+        out, _ = child.communicate(timeout=60)
+    assert child.returncode == 130, errors.read_text()
+    assert "Traceback" not in errors.read_text()
+    result = json.loads(out)
+    assert result["rounds"] < 4000
+    assert result["stopped"] == f"stopped by hand after {result['rounds']} of 4000 rounds"
+    assert result["privacy"]["guaranteed"] is not None
