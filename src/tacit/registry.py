@@ -32,7 +32,7 @@ def _as_function(maker: Maker[T]) -> Maker[T]:
     if not inspect.isclass(maker):
         return maker
 
-    def make(**params: Any) -> T:
+    def make(**params: Any) -> Any:
         return maker(**params)
 
     hints = get_type_hints(maker if is_dataclass(maker) else maker.__init__)

@@ -75,11 +75,9 @@ def test_the_papers_calibration_meets_its_claim_and_not_its_guarantee():
     assert run.t == 100  # no budget was asked for
 
 
-@pytest.mark.parametrize(
-    "target", [{"epsilon": 1.0}, {"budget": 1.0}, {"epsilon": 1.0, "calibration": "paper"}]
-)
+@pytest.mark.parametrize("target", [{"epsilon": 1.0}, {"budget": 1.0}, {"epsilon": 1.0, "calibration": "paper"}])
 def test_a_method_without_noise_can_meet_no_target(target):
-    with pytest.raises(TacitError, match="^SGP "):
+    with pytest.raises(TacitError, match=r"^SGP "):
         small(algorithm={"name": "sgp"}, privacy=target)
 
 
@@ -87,7 +85,7 @@ def test_noise_is_set_in_one_way_only():
     with pytest.raises(TacitError, match="both set the noise"):
         small(privacy={"epsilon": 1.0})
     with pytest.raises(TacitError, match="does not know how much noise to add"):
-        small(algorithm={"name": "dyn-d2p"}).go()
+        small(algorithm={"name": "dyn-d2p"})
 
 
 def test_what_is_planned_is_what_it_cost():

@@ -21,9 +21,7 @@ def test_it_runs_by_its_file_and_as_an_object(tmp_path):
     assert run.algorithm.title == "Mine"
     assert run.history[-1]["accuracy"] > run.history[0]["accuracy"] + 0.1
     assert 0 < run.privacy.guaranteed < 10
-    same = tacit.train(
-        algorithm=own.Mine(lr=0.5), nodes=5, rounds=12, batch=16, delta=1e-4, evaluate_every=5
-    )
+    same = tacit.train(algorithm=own.Mine(lr=0.5), nodes=5, rounds=12, batch=16, delta=1e-4, evaluate_every=5)
     assert same.privacy == run.privacy
     assert same.models.equal(run.models)
 
@@ -84,7 +82,7 @@ def test_its_parameters_are_checked():
         small(algorithm=named("Mine", nois=1.0))
     with pytest.raises(TacitError, match="lr = 'fast' should be a valid number"):
         small(algorithm=named("Mine", lr="fast"))
-    with pytest.raises(TacitError, match='unknown parameter of algorithm .* "rounds"'):
+    with pytest.raises(TacitError, match=r'unknown parameter of algorithm .* "rounds"'):
         small(algorithm=named("Mine", rounds=3))
 
 

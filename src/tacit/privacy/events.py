@@ -30,10 +30,11 @@ def sampled_event(event: dp.DpEvent, sampling: str, rate: float, relation: str) 
     Without replacement is accounted by its rate alone, so the event is written with the relation's Poisson form; the
     accountant treats both alike under "replace-one" (both are dominated by the same pair).
     """
+    if sampling in ("without-replacement", "permutation") and relation != "replace-one":
+        # One record more shifts every later batch of such a draw: no bound on a single batch would hold.
+        raise TacitError(f'{sampling} sampling is accounted for relation = "replace-one" only')
     if sampling in ("none", "permutation") or rate >= 1 or isinstance(event, dp.NonPrivateDpEvent):
         return event
-    if sampling == "without-replacement" and relation != "replace-one":
-        raise TacitError('sampling without replacement is accounted for relation = "replace-one" only')
     return dp.PoissonSampledDpEvent(rate, event)
 
 

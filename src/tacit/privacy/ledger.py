@@ -124,7 +124,8 @@ class Ledger:
 
     def rewind(self, step: int) -> None:
         """Forget what came from `step` on, for a simulation that repeats it: same seed, same bytes, nothing new."""
-        self._db.execute("DELETE FROM release WHERE step >= ?", (step,))
+        with _disk(self._path):
+            self._db.execute("DELETE FROM release WHERE step >= ?", (step,))
         self._open = {entry for entry in self._open if entry[0] < step}
 
     def flush(self) -> None:

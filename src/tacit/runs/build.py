@@ -86,11 +86,13 @@ def with_target(
         else:
             scale = algorithm.paper_noise(sampling, target.epsilon, target.delta)
         algorithm = algorithm.with_noise(scale)
+    nodes = np.arange(len(sampling.rate))
+    planned = list(algorithm.releases(0, nodes))  # asked in any case: a schedule that lacks a number says so now
     if limit is None:
         return algorithm, None
-    lines = plan(algorithm, sampling, np.arange(len(sampling.rate)))
-    if not lines:
+    if not planned:
         raise TacitError(f"{algorithm.title} does not say what it releases, so it cannot run with a privacy budget")
+    lines = plan(algorithm, sampling, nodes)
     if any(line.mechanism == "exact" for line in lines):
         raise TacitError(
             f"{algorithm.title} sends values without noise, which no budget allows: "

@@ -16,11 +16,11 @@ from torch import Tensor
 from tacit.algorithms import Algorithm
 from tacit.errors import BudgetExceeded, TacitError
 from tacit.networks import Network
-from tacit.privacy.ledger import Array, Ledger
-from tacit.privacy.plan import guarantee, plan
-from tacit.privacy.statement import Meter, Privacy, assess
+from tacit.privacy.ledger import Ledger
+from tacit.privacy.statement import Privacy
 from tacit.runs import storage
 from tacit.runs.checkpoint import Checkpoint
+from tacit.runs.cost import Cost, finite
 from tacit.tasks import Task
 
 Row = dict[str, Any]
@@ -53,8 +53,7 @@ class Run:
         self.stopped: str | None = None
         self.interrupted = False
         self._began = time.monotonic()
-        self._meter = Meter(task.ledger, delta)
-        self._cost: tuple[object, Privacy] | None = None
+        self._cost = Cost(task, algorithm, delta)
         self._at = self._after(0, algorithm.start(task, network.graph))
 
     @property
@@ -118,22 +117,11 @@ class Run:
     @property
     def privacy(self) -> Privacy:
         """What has been released so far, from the ledger."""
-        ledger = self.task.ledger
-        version = (self.t, len(ledger), ledger.unreleased)
-        if self._cost is None or self._cost[0] != version:
-            self._cost = version, self._statement(*assess(ledger, self.delta), self.t)
-        return self._cost[1]
+        return self._cost.spent(self.t)
 
     def planned(self) -> Privacy:
         """What the whole run will have cost, by the releases the algorithm plans."""
-        lines = plan(self.algorithm, self.task.sampler.sampling, self.task.nodes)
-        spent = guarantee(lines, self.delta)
-        reason = None
-        if not lines:
-            reason = f"{self.algorithm.title} does not say in advance what it releases"
-        elif math.isinf(spent.max()):
-            reason = "values leave the nodes without noise"
-        return self._statement(spent, reason, self.rounds)
+        return self._cost.planned()
 
     def result(self) -> dict[str, Any]:
         """The run in one object, as `--json` prints it."""
@@ -164,7 +152,7 @@ class Run:
 
     def _use(self, out: Path) -> None:
         self.task.ledger = Ledger(out / "ledger.sqlite", budget=self.task.ledger.budget)
-        self._meter = Meter(self.task.ledger, self.delta)
+        self._cost = Cost(self.task, self.algorithm, self.delta)
         self.out = out
 
     def _after(self, t: int, state: Any) -> Checkpoint:
@@ -174,25 +162,13 @@ class Run:
         """Forget what was done of the round after `at`: the same seed will do it again, bit for bit."""
         self._at, self.task.draws, self.network.traffic = at, at.draws, replace(at.traffic)
         self.task.ledger.rewind(at.steps)
-        self._meter = Meter(self.task.ledger, self.delta)
+        self._cost = Cost(self.task, self.algorithm, self.delta)
 
     def _drop_unreleased(self) -> None:
         """Values of a round that ends half-way go nowhere any more; what it did release stays in the ledger."""
         for step, purpose in self.task.ledger.unreleased:
             if step >= self._at.steps:
                 self.task.ledger.close(step, purpose)
-
-    def _statement(self, spent: Array, reason: str | None, rounds: int) -> Privacy:
-        return Privacy(
-            guaranteed=None if reason else float(spent.max(initial=0.0)),
-            claimed=self._claim(rounds),
-            delta=self.delta,
-            unit=self.algorithm.unit,
-            relation=self.task.sampler.sampling.relation,
-            adversary=self.algorithm.adversary,
-            reason=reason,
-            per_node=spent,
-        )
 
     def _evaluate_if_due(self) -> None:
         due = self.t % self.every == 0 or self.t == self.rounds
@@ -215,23 +191,13 @@ class Run:
         traffic = self.network.traffic
         return {
             "round": self.t,
-            "accuracy": _finite(metrics.accuracy),
-            "loss": _finite(metrics.loss),
+            "accuracy": finite(metrics.accuracy),
+            "loss": finite(metrics.loss),
             "consensus": math.sqrt(float(spread)),
-            "guaranteed": _finite(self._meter.epsilon()),
-            "claimed": self._claim(self.t),
+            "guaranteed": self._cost.so_far(),
+            "claimed": self._cost.claim(self.t),
             "messages": traffic.messages,
             "bytes": traffic.bytes,
             "cost_seconds": self.network.seconds(self.task.draws),
             "wall_seconds": round(time.monotonic() - self._began, 3),
         }
-
-    def _claim(self, rounds: int) -> float | None:
-        if rounds == 0:
-            return None
-        claimed = self.algorithm.claim(self.task.sampler.sampling, self.task.nodes, self.delta, rounds)
-        return None if claimed is None else _finite(claimed)
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -1,0 +1,110 @@
+"""A finished run as its folder tells it."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacit.errors import TacitError
+from tacit.privacy.ledger import Ledger
+from tacit.privacy.statement import Privacy
+from tacit.reports.facts import GRAPH, NODES
+from tacit.runs import storage
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Released:
+    """Releases of one kind, over all rounds and nodes: how many, with which noise, from which share of the records."""
+
+    purpose: str
+    mechanism: str
+    times: int
+    multipliers: tuple[float, float]
+    rates: tuple[float, float]
+    sampling: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """All that the page says about a run; `name` is the folder's."""
+
+    name: str
+    config: dict[str, Any]
+    result: dict[str, Any]
+    history: list[Row]
+    nodes: list[Row]
+    graph: dict[str, Any]
+    released: list[Released]
+
+    @classmethod
+    def read(cls, folder: Path) -> Record:
+        if not (folder / "config.toml").is_file() or not (folder / "history.csv").is_file():
+            raise TacitError(f"{folder} is not the folder of a run: it needs a config.toml and a history.csv")
+        missing = [name for name in ("result.json", NODES, GRAPH) if not (folder / name).is_file()]
+        if missing:
+            raise TacitError(
+                f"the run in {folder} has not ended, so there is no {missing[0]}: "
+                f"go on with it by tacit train --resume {folder}"
+            )
+        result = _load(folder / "result.json")
+        try:
+            # A run that was taken up again and killed has rounds in its history that its result does not know.
+            history = [row for row in storage.read_history(folder / "history.csv") if row["round"] <= result["rounds"]]
+            return cls(
+                name=folder.resolve().name,
+                config=_load(folder / "config.toml"),
+                result={**result, "privacy": Privacy(**result["privacy"])},
+                history=history,
+                nodes=storage.read_history(folder / NODES),
+                graph=_load(folder / GRAPH),
+                released=list(_released(folder / "ledger.sqlite")),
+            )
+        except (KeyError, TypeError) as error:
+            raise TacitError(f"{folder} was written by another version of Tacit: {error} is not as expected") from None
+
+    @property
+    def privacy(self) -> Privacy:
+        privacy: Privacy = self.result["privacy"]
+        return privacy
+
+
+def records(folders: Sequence[Path]) -> list[Record]:
+    """The runs in `folders`, each with a name of its own."""
+    runs = [Record.read(folder) for folder in folders]
+    names = [run.name for run in runs]
+    return [
+        Record(**{**vars(run), "name": str(folder)}) if names.count(run.name) > 1 else run
+        for run, folder in zip(runs, folders, strict=True)
+    ]
+
+
+def settings(config: dict[str, Any]) -> dict[str, str]:
+    """The config as lines of `section.key`: what `--set` takes.
+
+    >>> settings({"rounds": 5, "graph": {"name": "ring", "nodes": 4}})
+    {'rounds': '5', 'graph.name': 'ring', 'graph.nodes': '4'}
+    """
+    lines = {}
+    for key, value in config.items():
+        parts = {f"{key}.{name}": part for name, part in value.items()} if isinstance(value, dict) else {key: value}
+        lines |= {name: part if isinstance(part, str) else json.dumps(part) for name, part in parts.items()}
+    return lines
+
+
+def _released(path: Path) -> Iterator[Released]:
+    if not path.is_file():
+        return
+    lines = sorted(Ledger(path).releases(), key=lambda line: (line.purpose, line.mechanism))
+    for (purpose, mechanism), same in groupby(lines, key=lambda line: (line.purpose, line.mechanism)):
+        kind = list(same)
+        noise = [f(f(line.multipliers) for line in kind) for f in (np.min, np.max)] if False else _range(kind)
+        yield Released(purpose, mechanism, len(kind), noise, _range(kind), kind[0].sampling)

@@ -1,0 +1,68 @@
+"""What a run costs in privacy: by its plan, while it goes on, and in the end."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tacit.algorithms import Algorithm
+from tacit.privacy.ledger import Array
+from tacit.privacy.plan import guarantee, plan
+from tacit.privacy.statement import Meter, Privacy, assess
+from tacit.tasks import Task
+
+
+class Cost:
+    """The privacy of an algorithm on a task. A ledger that is exchanged or rewound needs a new one."""
+
+    def __init__(self, task: Task, algorithm: Algorithm[Any], delta: float) -> None:
+        self.task, self.algorithm, self.delta = task, algorithm, delta
+        self._meter = Meter(task.ledger, delta)
+        self._known: tuple[object, Privacy] | None = None
+
+    def so_far(self) -> float | None:
+        """The guaranteed ε of the worst node, quickly."""
+        return finite(self._meter.epsilon())
+
+    def claim(self, rounds: int) -> float | None:
+        """The ε that the paper's formula claims."""
+        if rounds == 0:
+            return None
+        claimed = self.algorithm.claim(self.task.sampler.sampling, self.task.nodes, self.delta, rounds)
+        return None if claimed is None else finite(claimed)
+
+    def spent(self, rounds: int) -> Privacy:
+        """All that the ledger holds."""
+        ledger = self.task.ledger
+        version = (rounds, len(ledger), ledger.unreleased)
+        if self._known is None or self._known[0] != version:
+            self._known = version, self._statement(*assess(ledger, self.delta), rounds)
+        return self._known[1]
+
+    def planned(self) -> Privacy:
+        """All that the algorithm says it will release."""
+        lines = plan(self.algorithm, self.task.sampler.sampling, self.task.nodes)
+        spent = guarantee(lines, self.delta)
+        reason = None
+        if not lines:
+            reason = f"{self.algorithm.title} does not say in advance what it releases"
+        elif math.isinf(spent.max()):
+            reason = "values leave the nodes without noise"
+        return self._statement(spent, reason, self.algorithm.rounds)
+
+    def _statement(self, spent: Array, reason: str | None, rounds: int) -> Privacy:
+        return Privacy(
+            guaranteed=None if reason else float(spent.max(initial=0.0)),
+            claimed=self.claim(rounds),
+            delta=self.delta,
+            unit=self.algorithm.unit,
+            relation=self.task.sampler.sampling.relation,
+            adversary=self.algorithm.adversary,
+            reason=reason,
+            per_node=spent,
+        )
+
+
+def finite(value: float) -> float | None:
+    """None for what is no number a table or JSON could hold."""
+    return value if math.isfinite(value) else None

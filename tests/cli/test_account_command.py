@@ -1,0 +1,151 @@
+"""`tacit account` and `tacit list`."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tacit.algorithms import algorithms
+from tacit.graphs import graphs
+from tacit.tasks import datasets, models, shards
+from tests.cli.conftest import QUICK, setting
+
+
+def options(**values):
+    return [part for key, value in values.items() for part in (f"--{key.replace('_', '-')}", str(value))]
+
+
+def answer(ended):
+    assert ended.code == 0, ended.err
+    assert ended.err == ""
+    return json.loads(ended.out)
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "steps", "delta", "exact"),
+    [
+        (1, 0.01, 1000, 1e-5, 1.8282),
+        (0.8, 0.05, 2000, 1e-6, 29.10),
+        (4, 1, 100, 1e-5, 13.207),
+        (1, 1e-3, 20000, 1e-6, 0.794),
+    ],
+)
+def test_known_numbers(tacit, noise, rate, steps, delta, exact):
+    given = options(noise_multiplier=noise, sample_rate=rate, steps=steps, delta=delta)
+    privacy = answer(tacit("account", "gaussian", "--json", *given))["privacy"]
+    assert exact * 0.999 <= privacy["guaranteed"] <= exact * 1.01
+    assert privacy == {
+        "claimed": None,
+        "guaranteed": privacy["guaranteed"],
+        "delta": delta,
+        "unit": "record",
+        "relation": "add-remove",
+        "adversary": "sees every released value and knows every record but one",
+        "reason": None,
+    }
+
+
+def test_laplace(tacit):
+    pure = answer(tacit("account", "laplace", "--json", *options(noise_multiplier=2, steps=3, delta=0)))
+    assert pure["privacy"]["guaranteed"] == pytest.approx(1.5)
+    mixed = answer(tacit("account", "laplace", "--json", *options(noise_multiplier=2, steps=3, sample_rate=0.1)))
+    assert 0 < mixed["privacy"]["guaranteed"] < 0.3
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "laplace"])
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_there_and_back(tacit, kind, relation):
+    common = options(sample_rate=0.05, steps=200, delta=1e-6, relation=relation)
+    solved = answer(tacit("account", kind, "--json", "--epsilon", "1", *common))
+    assert 0.98 < solved["privacy"]["guaranteed"] <= 1
+    assert solved["privacy"]["relation"] == relation
+    back = answer(tacit("account", kind, "--json", *options(noise_multiplier=solved["noise_multiplier"]), *common))
+    assert back["privacy"] == solved["privacy"]
+    assert "noise_multiplier" not in back
+
+
+def test_a_config_costs_what_its_run_will(tacit):
+    for more in ([], setting("sharding=sizes", "sharding.ratio=3"), setting("privacy.calibration=paper")):
+        planned = answer(tacit("account", "--json", *QUICK, *more))
+        run = json.loads(tacit("train", "--json", *QUICK, *more).out)
+        assert planned["privacy"] == run["privacy"]
+        assert planned["noise_multiplier"] > 0
+    assert list(Path().iterdir()) == [Path("runs")]
+
+
+def test_options_over_a_config(tacit):
+    Path("mine.toml").write_text('[algorithm]\nname = "const-d2p"\nnoise_multiplier = 3.0\n')
+    given = answer(tacit("account", "mine.toml", "--json", *QUICK, *options(delta=1e-6, relation="replace-one")))
+    assert (given["privacy"]["delta"], given["privacy"]["relation"]) == (1e-6, "replace-one")
+    assert "noise_multiplier" not in given
+    solved = answer(tacit("account", "--json", *QUICK, *options(epsilon=0.5)))
+    assert 0.49 < solved["privacy"]["guaranteed"] <= 0.5
+    without = answer(tacit("account", "--json", *QUICK, *setting("algorithm=sgp", "privacy.epsilon=")))
+    assert without["privacy"]["guaranteed"] is None
+    assert without["privacy"]["reason"] == "values leave the nodes without noise"
+
+
+def test_in_words(tacit):
+    said = tacit("account", "gaussian", *options(epsilon=2, delta=1e-6)).out.splitlines()
+    assert said[0].startswith("Guaranteed ε = ")
+    assert said[0].endswith("knows every record but one.")  # in one line, however long
+    assert said[1].startswith("Noise multiplier that gives it: ")
+    assert "in round 0: " in tacit("account", *QUICK).out
+
+
+def test_no_noise_to_speak_of_is_no_number(tacit):
+    privacy = answer(tacit("account", "gaussian", "--json", *options(noise_multiplier=1e-310)))["privacy"]
+    assert privacy["guaranteed"] is None
+    assert privacy["reason"]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["gausian"], 'unknown mechanism or config "gausian"; did you mean "gaussian"?'),
+        (["none.toml"], "cannot read the config none.toml: No such file"),
+        (["gaussian"], "give either --noise-multiplier, to get ε, or --epsilon"),
+        (["gaussian", "--noise-multiplier", "1", "--epsilon", "1"], "give either --noise-multiplier"),
+        (["gaussian", "--noise-multiplier", "-1"], "--noise-multiplier must be positive, not -1.0"),
+        (["gaussian", "--noise-multiplier", "nan"], "--noise-multiplier must be positive, not nan"),
+        (["gaussian", "--noise-multiplier", "1", "--sample-rate", "1.5"], "--sample-rate must be above 0"),
+        (["gaussian", "--noise-multiplier", "1", "--steps", "0"], "--steps must be at least 1, not 0"),
+        (["gaussian", "--noise-multiplier", "1", "--delta", "1"], "δ"),
+        (["gaussian", "--noise-multiplier", "1", "--delta", "nan"], "δ"),
+        (["gaussian", "--epsilon", "0"], "ε = 0"),
+        (["gaussian", "--epsilon", "nan"], "ε = nan"),
+        (["gaussian", "--epsilon", "1", "--set", "rounds=3"], "--set goes with a config, not with gaussian"),
+        (["--steps", "3"], "go with gaussian or laplace, not with a config"),
+        (["--epsilon", "-1"], "privacy.epsilon = -1.0 should be greater than 0"),
+        (["--delta", "2"], "privacy.delta = 2.0 should be less than 1"),
+    ],
+)
+def test_bad_input(tacit, args, words):
+    ended = tacit("account", *args)
+    assert (ended.code, ended.out) == (2, "")
+    assert words in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_mechanisms_are_accounted_without_torch():
+    code = (
+        "import sys; from tacit.cli import main; "
+        "sys.argv = ['tacit', 'account', 'gaussian', '--noise-multiplier', '1', '--json']\n"
+        "try: main()\nfinally: assert 'torch' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["privacy"]["guaranteed"] > 4
+
+
+def test_the_list_has_a_line_for_each(tacit):
+    said = tacit("list").out
+    listed = answer(tacit("list", "--json"))
+    assert list(listed) == ["algorithms", "graphs", "models", "data", "shardings"]
+    for names, registry in zip(listed.values(), (algorithms, graphs, models, datasets, shards), strict=True):
+        assert list(names) == list(registry)
+        for name, line in names.items():
+            assert line
+            assert any(text.split()[:1] == [name] and text.endswith(line) for text in said.splitlines())

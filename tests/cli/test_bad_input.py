@@ -1,0 +1,252 @@
+"""What a user can get wrong: one sentence, exit code 2, no traceback, nothing left behind."""
+
+import errno
+import os
+import resource
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.cli.conftest import NO_TARGET, QUICK, setting
+
+SGP = [*NO_TARGET, *setting("algorithm=sgp")]
+
+
+def refused(ended, *words, left=()):
+    """One sentence on standard error, and nothing else anywhere."""
+    assert (ended.code, ended.out) == (2, "")
+    assert "Traceback" not in ended.err
+    assert ended.err.startswith("error: ")
+    assert ended.err.count("\n") == 1
+    for word in words:
+        assert word in ended.err
+    assert sorted(path.name for path in Path().iterdir()) == sorted(left)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("algorithm=dyn-d2q", 'unknown algorithm "dyn-d2q"; did you mean "dyn-d2p"?'),
+        ("graph=rin", 'unknown graph "rin"; did you mean "ring"?'),
+        ("model=logstic", 'unknown model "logstic"; did you mean "logistic"?'),
+        ("data=digit", 'unknown data set "digit"; did you mean "digits"?'),
+        ("sharding=idd", 'unknown sharding "idd"; did you mean "iid"?'),
+        ("data=zzzzzz", "there are: a9a, "),
+        ("algorithm=none.py:Mine", "there is no file "),
+    ],
+)
+def test_unknown_names(tacit, change, words):
+    refused(tacit("train", *setting(change)), words)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("round=3", 'unknown key of the config "round"; did you mean "rounds"?'),
+        ("algoritm.lr=3", 'unknown key of the config "algoritm"; did you mean "algorithm"?'),
+        ("batch.sise=3", 'unknown key of [batch] in the config "sise"; did you mean "size"?'),
+        ("privacy.epsilom=3", 'unknown key of [privacy] in the config "epsilom"; did you mean "epsilon"?'),
+        ("network.bandwith=3", 'unknown key of [network] in the config "bandwith"; did you mean "bandwidth"?'),
+        ("graph.nods=3", 'unknown parameter of graph one-peer-exponential "nods"; did you mean "nodes"?'),
+        ("graph.drop_link=0.3", 'did you mean "drop_links"?'),
+        ("algorithm.rho_m=3", 'unknown parameter of algorithm dyn-d2p "rho_m"; did you mean "rho_mu"?'),
+        ("model.bias=true", 'unknown parameter of model logistic "bias"; did you mean "biases"?'),
+        ("data.limits=3", 'unknown parameter of data set digits "limits"; did you mean "limit"?'),
+        ("sharding.sed=3", 'unknown parameter of sharding iid "sed"; did you mean "seed"?'),
+        ("sharding.nodes=3", 'unknown parameter of sharding iid "nodes"'),
+        ("model.inputs=3", 'unknown parameter of model logistic "inputs"'),
+    ],
+)
+def test_unknown_keys(tacit, change, words):
+    refused(tacit("train", *setting(change)), words)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("rounds=ten", "rounds = 'ten' should be a valid integer"),
+        ("rounds=1.5", "rounds = 1.5 should be a valid integer"),
+        ("rounds=0", "rounds = 0 should be greater than or equal to 1"),
+        ("rounds=-5", "rounds = -5 should be greater than or equal to 1"),
+        ("seed=-1", "seed = -1 should be greater than or equal to 0"),
+        ("seed=99999999999999999999999", "seed = 99999999999999999999999 should be less than"),
+        ("evaluate_every=0", "evaluate_every = 0 should be"),
+        ("name=[1]", "name = [1] should be a valid string"),
+        ("batch.size=0", "batch.size = 0 should be greater than or equal to 1"),
+        ("batch.size=big", "batch.size = 'big' should be a valid integer"),
+        ("batch.sampling=fair", "batch.sampling = 'fair' should be 'poisson', 'without-replacement' or 'permutation'"),
+        ("batch.relation=add-remove-one", "should be 'add-remove' or 'replace-one'"),
+        ("privacy=3", "privacy = 3 should be a section"),
+        ("graph=3", "graph = 3 should be a section"),
+        ("graph.name=3", "graph.name = 3 should be a valid string"),
+        ("graph.nodes=many", "graph one-peer-exponential: nodes = 'many' should be a valid integer"),
+        ("graph.drop_links=often", "drop_links = 'often' should be a valid number"),
+        ("graph.drop_links=1", "drop_links = 1 should be less than 1"),
+        ("algorithm.lr=fast", "algorithm dyn-d2p: lr = 'fast' should be a valid number"),
+        ("algorithm.lr=0", "lr must be positive, not 0"),
+        ("algorithm.clip=nan", "clip must be positive, not nan"),
+        ("network.link_time=-1", "network.link_time = -1 should be greater than or equal to 0"),
+        ("privacy.epsilon=0", "privacy.epsilon = 0 should be greater than 0"),
+        ("privacy.epsilon=-3", "privacy.epsilon = -3 should be greater than 0"),
+        ("privacy.epsilon=nan", "privacy.epsilon = nan should be a finite number"),
+        ("privacy.epsilon=inf", "privacy.epsilon = inf should be a finite number"),
+        ("privacy.budget=0", "privacy.budget = 0 should be greater than 0"),
+        ("privacy.delta=0", "privacy.delta = 0 should be greater than 0"),
+        ("privacy.delta=1", "privacy.delta = 1 should be less than 1"),
+        ("privacy.delta=nan", "privacy.delta = nan should be"),
+        ("privacy.calibration=papers", "privacy.calibration = 'papers' should be 'guaranteed' or 'paper'"),
+        ("algorithm.noise_multiplier=2", "privacy.epsilon and algorithm.noise_multiplier both set the noise"),
+        ("algorithm=sgp", "SGP has no noise to calibrate: leave out privacy.epsilon"),
+        ("privacy.epsilon=", "Dyn-D²P does not know how much noise to add: set privacy.epsilon"),
+        ("batch.size=500", "records, fewer than a batch of 500: use a smaller batch or fewer nodes"),
+        ("graph.nodes=5000", "5000 nodes are more than the 1437 records"),
+        ("sharding=sizes", "sharding sizes needs either sizes or ratio"),
+        ("rounds", '--set takes key=value, such as rounds=100 or algorithm.lr=0.1, not "rounds"'),
+        ("=3", "--set takes key=value"),
+        ("rounds.x=3", '"rounds" is not a section'),
+    ],
+)
+def test_wrong_values(tacit, change, words):
+    refused(tacit("train", *setting(change)), words)
+
+
+def test_a_budget_without_noise(tacit):
+    refused(tacit("train", *SGP, *setting("privacy.budget=1")), "SGP sends values without noise")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"rounds = \n", "bad.toml is not valid TOML"),
+        (b"\xff\xfe", "bad.toml is not valid TOML"),
+        (b"rounds = 0\n", "bad.toml: rounds = 0 should be"),
+        (b"[algorithm]\nlr = 0.1\n", "bad.toml: algorithm.name is missing"),
+        (b"[batch]\nsizes = 1\n", 'unknown key of [batch] in bad.toml "sizes"'),
+    ],
+)
+def test_a_config_that_is_wrong(tacit, content, words):
+    Path("bad.toml").write_bytes(content)
+    refused(tacit("train", "bad.toml"), words, left=["bad.toml"])
+
+
+def test_a_config_that_cannot_be_read(tacit):
+    refused(tacit("train", "none.toml"), "cannot read the config none.toml: No such file or directory")
+    Path("folder").mkdir()
+    refused(tacit("train", "folder"), "cannot read the config folder: Is a directory", left=["folder"])
+
+
+def test_a_graph_in_two_parts(tacit):
+    Path("links").write_text("0 1\n1 0\n2 3\n3 2\n")
+    ended = tacit("train", *QUICK, *setting("graph=edges", "graph.path=links"))
+    refused(ended, "falls into 2 components", "node 2 cannot be reached from node 0", left=["links"])
+
+
+def test_data_that_is_not_there(tacit, monkeypatch, tmp_path):
+    def offline(*_):
+        raise ConnectionError
+
+    monkeypatch.setattr("tacit.tasks.data.files.DataFile._fetch", offline)
+    monkeypatch.setattr("tacit.tasks.data.files.cache", lambda: tmp_path / "cache")
+    Path("data").mkdir()
+    monkeypatch.setenv("TACIT_DATA", str(tmp_path / "data"))
+    ended = tacit("train", *QUICK, *setting("data=mnist"))
+    refused(ended, f"is not in {tmp_path / 'data'} or {tmp_path / 'cache'}", "set TACIT_DATA to", left=["data"])
+    refused(tacit("train", *setting("data=npz", "data.path=x.npz")), "there is no file ", left=["data"])
+
+
+def test_data_that_are_not_numbers(tacit):
+    x = np.ones((50, 3))
+    x[7, 2] = np.nan
+    np.savez("mine.npz", x=x, y=np.arange(50) % 2)
+    ended = tacit("train", *QUICK, *setting("data=npz", "data.path=mine.npz"))
+    refused(ended, "NaN or infinite value, first at row 7, column 2", left=["mine.npz"])
+
+
+def test_gradients_that_are_not_finite(tacit):
+    ended = tacit("train", *QUICK, *SGP, *setting("algorithm.lr=1e38", "evaluate_every=1"))
+    assert (ended.code, ended.out) == (2, "")
+    assert "Traceback" not in ended.err
+    last = ended.err.splitlines()[-1]
+    assert last.startswith("error: node ")
+    assert "values that are not finite" in last
+    # What was measured and released until then is kept, and can be read.
+    table = pd.read_csv("runs/example/history.csv")
+    rounds = int(table["round"].iloc[-1])
+    with sqlite3.connect("runs/example/ledger.sqlite") as ledger:
+        steps = [row[0] for row in ledger.execute("SELECT step FROM release ORDER BY step")]
+    ledger.close()
+    assert steps[: rounds + 1] == list(range(len(steps)))
+    assert len(steps) >= rounds
+    again = tacit("train", "--resume", "runs/example")
+    assert again.err.splitlines()[-1] == last
+
+
+def test_a_folder_that_cannot_be_made(tacit):
+    Path("file").write_text("in the way")
+    ended = tacit("train", *QUICK, "--out", "file")
+    refused(ended, "file holds something already", left=["file"])
+    refused(tacit("train", *QUICK, "--out", "file/run"), "cannot", "file/run", left=["file"])
+
+
+def test_what_is_no_run_cannot_be_resumed(tacit):
+    refused(tacit("train", "--resume", "none"), "none is not the folder of a run")
+    Path("folder").mkdir()
+    refused(tacit("train", "--resume", "folder"), "folder is not the folder of a run", left=["folder"])
+    refused(
+        tacit("train", "--resume", "folder", "--set", "rounds=3"),
+        "--resume takes the run's own config: leave out CONFIG, --set and --out",
+        left=["folder"],
+    )
+    assert not list(Path("folder").iterdir())
+
+
+def test_a_checkpoint_that_is_none(tacit):
+    tacit("train", *QUICK, *SGP, "--out", "run")
+    Path("run/checkpoint.safetensors").write_bytes(os.urandom(500))
+    refused(tacit("train", "--resume", "run"), "cannot be read as a checkpoint", left=["run"])
+
+
+def test_a_run_made_in_python_is_resumed_there(tacit, tmp_path):
+    import tacit as package
+
+    package.train(algorithm=package.algorithms.sgp(), nodes=4, rounds=2, out=tmp_path / "run")
+    ended = tacit("train", "--resume", "run")
+    refused(ended, "the algorithm of this run was handed over in Python", left=["run"])
+
+
+def test_a_full_disk_before_the_first_round(tacit, monkeypatch):
+    def full(path, data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    ended = tacit("train", *QUICK, *SGP, "--out", "run")
+    refused(ended, "cannot write run/config.toml: No space left on device")
+
+
+@pytest.mark.parametrize("kilobytes", [1, 24])
+def test_files_that_may_not_grow(tmp_path, kilobytes):
+    """The operating system's own refusal, in the ledger or at the models."""
+    command = [str(Path(sys.executable).with_name("tacit")), "train", *SGP, "--out", "run"]
+    limit = (kilobytes * 1024, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
+    )
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("error: ")
+    assert not list(tmp_path.iterdir())
+
+
+def test_options_that_do_not_exist(tacit):
+    ended = tacit("train", "--outt", "x")
+    assert (ended.code, ended.out) == (2, "")
+    assert "No such option: --outt" in ended.err
