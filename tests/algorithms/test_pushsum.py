@@ -129,7 +129,7 @@ def test_refusals():
         sgp().with_noise(np.ones(1))
     with pytest.raises(TacitError, match=r"how much noise.*privacy\.epsilon"):
         dyn_d2p().mechanism(0, np.arange(2))
-    with pytest.raises(TacitError, match="clip must be positive, not -1"):
+    with pytest.raises(TacitError, match="clip must be positive and finite, not -1"):
         dyn_d2p(clip=-1.0)
     with pytest.raises(TacitError, match="lists 3 values, fewer than the 5 rounds"):
         run_rounds(

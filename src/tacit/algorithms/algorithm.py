@@ -49,7 +49,7 @@ class Algorithm(ABC, Generic[S]):
 
     @abstractmethod
     def round(self, t: int, state: S, task: Task, network: Network) -> S:
-        """The state after round t."""
+        """The state after round t. The given one stays as it is: a run that is stopped half-way goes back to it."""
 
     @abstractmethod
     def models(self, state: S) -> Tensor:
@@ -71,7 +71,7 @@ class Algorithm(ABC, Generic[S]):
 
     def paper_noise(self, sampling: Sampling, epsilon: float, delta: float) -> Array:
         """The noise scales that the paper's own formula gives for a *claimed* ε."""
-        raise TacitError(f'{self.title} has no calibration of its paper\'s own: use calibration = "guaranteed"')
+        raise TacitError(f"{self.title} has no calibration of its paper's own: leave out privacy.calibration")
 
     def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
         """The ε that the paper's formula claims after `rounds` rounds; None where the paper claims none."""

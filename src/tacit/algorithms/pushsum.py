@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -55,6 +56,10 @@ class D2P(Algorithm[PushSum]):
     clip: Schedule | None = None
     noise: Schedule | None = None
     scale: float | Array | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.lr < math.inf:
+            raise TacitError(f"{self.title}: lr must be positive and finite, not {self.lr}")
 
     @property
     def title(self) -> str:
@@ -126,9 +131,9 @@ def dyn_d2p(
     name: str = "Dyn-D²P",
 ) -> D2P:
     """Dyn-D²P: clipping bound C₀ρ_c^(−k/K) shrinks and per-step budget μ₀ρ_μ^(k/K) grows over the rounds."""
-    for key, value in {"lr": lr, "clip": clip, "rho_c": rho_c, "rho_mu": rho_mu}.items():
-        if not value > 0:
-            raise TacitError(f"{name}: {key} must be positive, not {value}")
+    for key, value in {"clip": clip, "rho_c": rho_c, "rho_mu": rho_mu}.items():
+        if not 0 < value < math.inf:
+            raise TacitError(f"{name}: {key} must be positive and finite, not {value}")
     bounds, multipliers = Geometric(clip, 1 / rho_c), Geometric(1.0, 1 / rho_mu)
     return D2P(name=name, lr=lr, clip=bounds, noise=multipliers, scale=noise_multiplier)
 

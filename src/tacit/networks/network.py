@@ -107,8 +107,10 @@ class Network(ABC):
     def unmetered(self) -> Iterator[None]:
         """For measurements, which are no part of the method: what is sent inside is not counted."""
         before = replace(self.traffic)
-        yield
-        self.traffic = before
+        try:
+            yield
+        finally:
+            self.traffic = before
 
     @abstractmethod
     def _mix(self, t: int, values: tuple[Tensor, ...]) -> tuple[Tensor, ...]: ...

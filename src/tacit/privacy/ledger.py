@@ -58,8 +58,8 @@ class Ledger:
             self._db = sqlite3.connect(path or ":memory:", check_same_thread=False)
             self._db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
             self._db.executescript(_SCHEMA)
+            self._open = set(self._db.execute("SELECT step, purpose FROM unreleased"))
         self._path = path
-        self._open = set(self._db.execute("SELECT step, purpose FROM unreleased"))
 
     def open(self, step: int, purpose: str) -> None:
         """Something was computed from the records: until it is released or kept, nothing can be guaranteed."""
@@ -95,10 +95,11 @@ class Ledger:
 
     def releases(self, start: int = 0) -> Iterator[Release]:
         """The lines from step `start` on, in order."""
-        vectors = {key: np.frombuffer(data) for key, data in self._db.execute("SELECT id, data FROM vector")}
-        for row in self._db.execute("SELECT * FROM release WHERE step >= ? ORDER BY step, purpose", (start,)):
-            line = Release(*row)
-            yield line._replace(multipliers=vectors[row[3]], rates=vectors[row[5]])
+        with _disk(self._path):
+            vectors = {key: np.frombuffer(data) for key, data in self._db.execute("SELECT id, data FROM vector")}
+            rows = self._db.execute("SELECT * FROM release WHERE step >= ? ORDER BY step, purpose", (start,)).fetchall()
+        for row in rows:
+            yield Release(*row)._replace(multipliers=vectors[row[3]], rates=vectors[row[5]])
 
     @property
     def unreleased(self) -> list[tuple[int, str]]:
@@ -150,4 +151,4 @@ def _disk(path: Path | None) -> Iterator[None]:
     except sqlite3.DatabaseError as error:
         if isinstance(error, sqlite3.IntegrityError):
             raise
-        raise TacitError(f"the ledger {path or 'in memory'} cannot be written: {error}") from None
+        raise TacitError(f"the ledger {path or 'in memory'} cannot be used: {error}") from None

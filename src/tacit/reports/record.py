@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tacit.errors import TacitError
-from tacit.privacy.ledger import Ledger
+from tacit.privacy.ledger import Array, Ledger, Release
 from tacit.privacy.statement import Privacy
 from tacit.reports.facts import GRAPH, NODES
 from tacit.runs import storage
@@ -82,7 +82,7 @@ def records(folders: Sequence[Path]) -> list[Record]:
     runs = [Record.read(folder) for folder in folders]
     names = [run.name for run in runs]
     return [
-        Record(**{**vars(run), "name": str(folder)}) if names.count(run.name) > 1 else run
+        replace(run, name=str(folder)) if names.count(run.name) > 1 else run
         for run, folder in zip(runs, folders, strict=True)
     ]
 
@@ -96,15 +96,38 @@ def settings(config: dict[str, Any]) -> dict[str, str]:
     lines = {}
     for key, value in config.items():
         parts = {f"{key}.{name}": part for name, part in value.items()} if isinstance(value, dict) else {key: value}
-        lines |= {name: part if isinstance(part, str) else json.dumps(part) for name, part in parts.items()}
+        lines |= {
+            name: part if isinstance(part, str) else json.dumps(part).replace("Infinity", "inf")
+            for name, part in parts.items()
+        }
     return lines
 
 
 def _released(path: Path) -> Iterator[Released]:
     if not path.is_file():
         return
-    lines = sorted(Ledger(path).releases(), key=lambda line: (line.purpose, line.mechanism))
-    for (purpose, mechanism), same in groupby(lines, key=lambda line: (line.purpose, line.mechanism)):
+    lines = sorted(Ledger(path).releases(), key=_kind)
+    for (purpose, mechanism), same in groupby(lines, key=_kind):
         kind = list(same)
-        noise = [f(f(line.multipliers) for line in kind) for f in (np.min, np.max)] if False else _range(kind)
-        yield Released(purpose, mechanism, len(kind), noise, _range(kind), kind[0].sampling)
+        noise, rates = _range(line.multipliers for line in kind), _range(line.rates for line in kind)
+        yield Released(purpose, mechanism, len(kind), noise, rates, kind[0].sampling)
+
+
+def _kind(line: Release) -> tuple[str, str]:
+    return line.purpose, line.mechanism
+
+
+def _range(vectors: Iterable[Array]) -> tuple[float, float]:
+    ends = np.array([(vector.min(), vector.max()) for vector in vectors])
+    return float(ends[:, 0].min()), float(ends[:, 1].max())
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        value = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except (OSError, ValueError) as error:
+        raise TacitError(f"{path} cannot be read: {error}") from None
+    if not isinstance(value, dict):
+        raise TacitError(f"{path} cannot be read: it holds no table of keys and values")
+    return value

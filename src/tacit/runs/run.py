@@ -107,7 +107,6 @@ class Run:
             self.stopped, self.interrupted = f"stopped by hand after {self.t} of {self.rounds} rounds", True
             self._return_to(self._at)
         except BaseException:
-            self._drop_unreleased()
             with suppress(TacitError):  # the error that ended the run is the one to tell
                 self.save()
             raise
@@ -165,7 +164,7 @@ class Run:
         self._cost = Cost(self.task, self.algorithm, self.delta)
 
     def _drop_unreleased(self) -> None:
-        """Values of a round that ends half-way go nowhere any more; what it did release stays in the ledger."""
+        """The refused value goes nowhere; what its round did release stays in the ledger."""
         for step, purpose in self.task.ledger.unreleased:
             if step >= self._at.steps:
                 self.task.ledger.close(step, purpose)

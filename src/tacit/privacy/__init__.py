@@ -1,0 +1,32 @@
+"""What leaves a node, with what noise, and what that costs. (`tacit.privacy.noise`, which needs torch, stands apart.)"""
+
+from tacit.privacy.accountant import Spent, epsilon
+from tacit.privacy.bounded import Bounded, Relation, Sampling, Source
+from tacit.privacy.budget import Budget
+from tacit.privacy.calibration import calibrate
+from tacit.privacy.ledger import Ledger, Release
+from tacit.privacy.mechanism import Exact, Gaussian, Laplace, Mechanism
+from tacit.privacy.plan import Planned, calibrated, guarantee, plan
+from tacit.privacy.statement import Privacy
+
+__all__ = [
+    "Bounded",
+    "Budget",
+    "Exact",
+    "Gaussian",
+    "Laplace",
+    "Ledger",
+    "Mechanism",
+    "Planned",
+    "Privacy",
+    "Relation",
+    "Release",
+    "Sampling",
+    "Source",
+    "Spent",
+    "calibrate",
+    "calibrated",
+    "epsilon",
+    "guarantee",
+    "plan",
+]

@@ -1,0 +1,55 @@
+"use strict";
+const figures = JSON.parse(document.getElementById("figures").textContent);
+const root = document.documentElement;
+const system = matchMedia("(prefers-color-scheme: dark)");
+const config = { responsive: true, displayModeBar: false };
+
+/** A copy of the figure with the theme's value for every CSS variable it names. */
+function coloured(value, css) {
+  if (typeof value === "string") return value.startsWith("--") ? css.getPropertyValue(value).trim() : value;
+  if (Array.isArray(value)) return value.map((item) => coloured(item, css));
+  if (value === null || typeof value !== "object") return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, coloured(item, css)]));
+}
+
+function layout(own) {
+  const line = { gridcolor: "--rule", linecolor: "--rule", zerolinecolor: "--rule", automargin: true };
+  const axis = (name) => ({ ...line, fixedrange: true, ...own[name] });
+  return {
+    ...own, autosize: true, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    font: { color: "--muted", size: 12, family: "system-ui, sans-serif" },
+    hoverlabel: { bgcolor: "--card", bordercolor: "--muted", font: { color: "--ink" } },
+    xaxis: axis("xaxis"), yaxis: axis("yaxis"),
+  };
+}
+
+function draw(id) {
+  const css = getComputedStyle(root);
+  return Plotly.react(id, coloured(figures[id].data, css), coloured(layout(figures[id].layout), css), config);
+}
+
+function show(theme) {
+  root.dataset.theme = theme;
+  Object.keys(figures).forEach(draw);
+}
+
+document.getElementById("theme").addEventListener("click", () => show(root.dataset.theme === "dark" ? "light" : "dark"));
+system.addEventListener("change", () => show(system.matches ? "dark" : "light"));
+
+document.getElementById("round")?.addEventListener("input", (event) => {
+  const round = Number(event.target.value);
+  document.getElementById("round-shown").value = round;
+  figures.network.data.filter((trace) => trace.meta === "links").forEach((trace, t) => { trace.visible = t === round; });
+  draw("network");
+});
+
+document.querySelectorAll(".legend button").forEach((button) => button.addEventListener("click", () => {
+  const visible = button.getAttribute("aria-pressed") !== "true";
+  button.setAttribute("aria-pressed", visible);
+  for (const id of Object.keys(figures)) {
+    figures[id].data.filter((trace) => trace.meta === Number(button.dataset.run)).forEach((trace) => { trace.visible = visible; });
+    draw(id);
+  }
+}));
+
+show(system.matches ? "dark" : "light");

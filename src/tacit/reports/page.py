@@ -1,0 +1,144 @@
+"""From the records of runs to one HTML page that needs nothing else: no network, no other file."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from plotly.offline import get_plotlyjs
+
+from tacit.reports import charts, words
+from tacit.reports.record import Record, Row, records, settings
+from tacit.runs import storage
+
+PAGE = "report.html"
+_ALL_NODES, _WORST_NODES = 200, 50
+
+
+class Panel(NamedTuple):
+    """A chart with its heading and what it measures; `note` says in words what the chart cannot show."""
+
+    id: str
+    heading: str
+    about: str
+    figure: charts.Figure | None
+    note: str = ""
+    lines: bool = False  # whether solid and dotted lines need their explanation
+
+
+def write_page(folders: Sequence[Path], out: Path) -> Path:
+    """Make the page of the runs in `folders` and put it at `out`."""
+    storage.write(out, page(records(folders)).encode())
+    return out
+
+
+def page(runs: Sequence[Record]) -> str:
+    """The HTML of one run, or of several laid over each other."""
+    panels = _panels(runs)
+    figures = {panel.id: panel.figure for panel in panels if panel.figure}
+    graph = charts.network(runs[0]) if len(runs) == 1 else None
+    if graph is not None:
+        figures["network"] = graph
+    environment = Environment(
+        loader=PackageLoader("tacit.reports", "assets"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(number=number, share=share, size=size)
+    return environment.get_template("report.html").render(
+        runs=runs,
+        title=runs[0].name if len(runs) == 1 else f"{len(runs)} runs compared",
+        panels=panels,
+        figures=figures,
+        colours=[charts.colour(i) for i in range(len(runs))],
+        statements=[words.statement(run) for run in runs],
+        not_covered=[words.not_covered(run) for run in runs],
+        nodes=node_table(runs[0].nodes),
+        summary=node_summary(runs[0].nodes),
+        settings=common(runs),
+        differences=differences(runs),
+        plotly=get_plotlyjs(),
+    )
+
+
+def node_table(rows: Sequence[Row]) -> list[Row]:
+    """All nodes, or, of many, those with the highest guaranteed ε and then the lowest accuracy."""
+    if len(rows) <= _ALL_NODES:
+        return list(rows)
+    return sorted(rows, key=lambda row: (-_or(row["guaranteed"], 1e300), _or(row["accuracy"], 0.0)))[:_WORST_NODES]
+
+
+def node_summary(rows: Sequence[Row]) -> dict[str, tuple[float, float, float] | None]:
+    """Least, median and greatest of each column; None where it holds no numbers."""
+    columns = {key: [row[key] for row in rows if row[key] is not None] for key in (rows[0] if rows else {})}
+    return {
+        key: (min(values), statistics.median(values), max(values)) if values else None
+        for key, values in columns.items()
+    }
+
+
+def common(runs: Sequence[Record]) -> dict[str, str]:
+    """Settings that all runs have alike."""
+    every = [settings(run.config) for run in runs]
+    return {key: value for key, value in every[0].items() if all(other.get(key) == value for other in every)}
+
+
+def differences(runs: Sequence[Record]) -> dict[str, list[str]]:
+    """Settings in which the runs differ, a value a run."""
+    every = [settings(run.config) for run in runs]
+    keys = dict.fromkeys(key for each in every for key in each)
+    return {key: [each.get(key, "–") for each in every] for key in keys if len({each.get(key) for each in every}) > 1}
+
+
+def number(value: float | None, style: str = ".3g") -> str:
+    return "none" if value is None else format(value, style)
+
+
+def share(value: float | None) -> str:
+    return number(value, ".1%")
+
+
+def size(value: float) -> str:
+    """Bytes as people say them.
+
+    >>> size(0), size(52_080), size(5_208_000)
+    ('0 B', '52.1 kB', '5.21 MB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:,.3g} TB"
+
+
+def _panels(runs: Sequence[Record]) -> list[Panel]:
+    several = len(runs) > 1
+    accuracy = charts.over_rounds(runs, "accuracy", style=".1%", tickformat=".0%")
+    none = [run for run in runs if run.privacy.guaranteed is None]
+    without = " ".join(f"{f'{run.name}: ' if several else ''}no privacy is guaranteed." for run in none)
+    tested = "of the nodes’ mean model, on test records"
+    panels = [
+        Panel("accuracy", "Accuracy", tested, accuracy, "" if accuracy else "none: the model does not classify"),
+        Panel("loss", "Loss", tested, charts.over_rounds(runs, "loss")),
+        Panel("epsilon", "ε spent", "by the node that has spent most", charts.epsilon_over_rounds(runs), without, True),
+        Panel(
+            "consensus",
+            "Consensus distance",
+            "of the nodes’ models from their mean, root mean square",
+            charts.over_rounds(runs, "consensus", rangemode="tozero"),
+        ),
+        Panel("bytes", "Data sent", "MB, by all nodes together", charts.over_rounds(runs, "bytes", scale=1e-6)),
+    ]
+    if several:
+        tradeoff = charts.accuracy_over_epsilon(runs)
+        panels.insert(3, Panel("tradeoff", "Accuracy for the ε spent", "against guaranteed ε", tradeoff, without))
+    return [panel for panel in panels if panel.figure or panel.note]
+
+
+def _or(value: float | None, other: float) -> float:
+    return other if value is None else value
