@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 # One thread a test process: the processes already fill the cores.
 TEST_ENV := OMP_NUM_THREADS=1
 
-.PHONY: setup demo test lint clean
+.PHONY: setup demo test lint browser clean
 
 setup: $(VENV)/.ready
 
@@ -21,7 +21,15 @@ lint: setup
 	$(BIN)/ruff format --check src tests
 	$(BIN)/mypy
 
-test: lint
+# The report page is tested in a real browser; without one those tests are skipped, and say so.
+browser:
+	@if command -v chromium >/dev/null; then :; \
+	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium; } >/dev/null \
+			|| echo "chromium could not be installed: the tests of the page in a browser will be skipped"; \
+	else echo "there is no chromium here: the tests of the page in a browser will be skipped"; fi
+
+test: lint browser
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal
 
 clean:

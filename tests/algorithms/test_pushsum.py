@@ -7,7 +7,7 @@ from tacit.errors import TacitError
 from tacit.graphs import graphs
 from tacit.networks import Simulated
 from tacit.privacy.bounded import Sampling
-from tacit.privacy.plan import calibrated, guarantee, plan
+from tacit.privacy.planning import calibrated, guarantee, plan
 from tests.algorithms import oracle
 from tests.helpers import digits_task, run_rounds
 
@@ -99,7 +99,7 @@ def test_a_schedule_of_3500_different_multipliers_is_calibrated():
 
 def test_many_shard_sizes_need_few_computations(monkeypatch):
     calls = []
-    import tacit.privacy.plan as module
+    import tacit.privacy.planning as module
 
     real = module.calibrate
     monkeypatch.setattr(module, "calibrate", lambda *a: (calls.append(1), real(*a))[1])

@@ -17,6 +17,7 @@ from tests.cli.conftest import NO_TARGET, QUICK, setting
 
 COMMAND = [str(Path(sys.executable).with_name("tacit")), "train"]
 FILES = {"config.toml", "history.csv", "ledger.sqlite", "models.safetensors", "checkpoint.safetensors", "result.json"}
+FILES |= {"nodes.csv", "graph.json", "report.html"}
 PRIVACY = {"claimed", "guaranteed", "delta", "unit", "relation", "adversary", "reason"}
 OWN = Path(__file__).parents[1] / "runs/own.py"
 
@@ -29,7 +30,7 @@ def test_the_command_alone_does_something_real(tmp_path):
     first, cost, where = done.stdout.splitlines()
     assert first.startswith("Dyn-D²P over one-peer-exponential: 10 nodes, period 4: accuracy ")
     assert cost.startswith("Guaranteed ε = ")
-    assert where == "Everything is in runs/example."
+    assert where == "Everything is in runs/example; the page to look at is runs/example/report.html."
     assert "round 200 of 200" in done.stderr
     folder = tmp_path / "runs/example"
     assert {path.name for path in folder.iterdir()} == FILES

@@ -11,7 +11,7 @@ from tacit.errors import TacitError
 from tacit.graphs import Dropout, from_matrices, graphs
 from tacit.networks import Simulated, on_threads
 from tacit.privacy.ledger import Ledger
-from tacit.privacy.plan import plan
+from tacit.privacy.planning import plan
 from tests.helpers import digits_task, quadratic_task, run_rounds
 
 ROUNDS = 12

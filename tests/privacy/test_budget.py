@@ -7,7 +7,7 @@ from tacit.privacy.accountant import epsilon
 from tacit.privacy.bounded import Sampling
 from tacit.privacy.budget import Budget
 from tacit.privacy.ledger import Ledger, Release
-from tacit.privacy.plan import classes, guarantee
+from tacit.privacy.planning import classes, guarantee
 
 NONE = Sampling("none", np.ones(2), "add-remove")
 POISSON = Sampling("poisson", np.array([0.1, 0.05]), "add-remove")

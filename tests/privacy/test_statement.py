@@ -5,7 +5,7 @@ import pytest
 
 from tacit.privacy.bounded import Sampling
 from tacit.privacy.ledger import Ledger
-from tacit.privacy.plan import guarantee
+from tacit.privacy.planning import guarantee
 from tacit.privacy.statement import Meter, Privacy, assess
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tacit.algorithms import Algorithm
 from tacit.privacy.mechanism import Gaussian
-from tacit.privacy.plan import Planned
+from tacit.privacy.planning import Planned
 from tacit.tasks import Clip
 
 

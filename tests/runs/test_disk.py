@@ -84,7 +84,7 @@ def test_a_ledger_that_cannot_grow_says_so(tmp_path):
     run = small(**changes).keep(tmp_path / "run")
     pages = run.task.ledger._db.execute("PRAGMA page_count").fetchone()[0]
     run.task.ledger._db.execute(f"PRAGMA max_page_count = {pages + 1}")
-    with pytest.raises(TacitError, match=r"the ledger .*ledger.sqlite cannot be written: .*full"):
+    with pytest.raises(TacitError, match=r"the ledger .*ledger.sqlite cannot be used: .*full"):
         run.go()
     resumed = small(**changes).resume(tmp_path / "run")
     assert len(resumed.task.ledger) == resumed.t

@@ -16,7 +16,7 @@ from tacit.graphs import Graph
 from tacit.networks import Network
 from tacit.privacy.bounded import Sampling
 from tacit.privacy.ledger import Array
-from tacit.privacy.plan import Planned
+from tacit.privacy.planning import Planned
 from tacit.registry import Registry
 from tacit.tasks import Task
 

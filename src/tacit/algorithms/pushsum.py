@@ -19,7 +19,7 @@ from tacit.privacy.bounded import Sampling
 from tacit.privacy.claims import dyn_d2p_claim, paper_mu0
 from tacit.privacy.ledger import Array
 from tacit.privacy.mechanism import Exact, Gaussian, Mechanism
-from tacit.privacy.plan import Planned
+from tacit.privacy.planning import Planned
 from tacit.tasks import Clip, Task
 
 

@@ -28,7 +28,6 @@ def train(
 ) -> None:
     """Train privately without a server, and say what it cost."""
     from tacit.runs.progress import ProgressBar
-    from tacit.runs.storage import write_json
 
     if resume is None:
         run = _new(config, set_ or [], out_dir)
@@ -39,8 +38,6 @@ def train(
     with ProgressBar(run) as bar:
         run.go(bar.update)
     result = run.result()
-    assert run.out is not None
-    write_json(run.out / "result.json", result)
     if as_json:
         emit(result)
     else:
@@ -82,6 +79,6 @@ def _report(run: Run) -> None:
         f"{result['bytes'] / 1e6:.1f} MB sent in {result['messages']} messages."
     )
     say(run.privacy.sentence())
-    say(f"Everything is in {run.out}.")
+    say(f"Everything is in {run.out}; the page to look at is {run.out}/report.html.")
     if run.interrupted:
         say(f"Go on with: tacit train --resume {run.out}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -38,12 +38,16 @@ class Costs:
 
 @dataclass
 class Traffic:
-    """What the hosted nodes have sent so far; `bytes_out` is the busiest node's share, round by round."""
+    """What the hosted nodes have sent so far; `bytes_out` is the busiest node's share, round by round.
+
+    `by_node` holds each node's messages and bytes, (2, n).
+    """
 
     messages: int = 0
     bytes: int = 0
     rounds: int = 0
     bytes_out: int = 0
+    by_node: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((2, 1), np.int64), compare=False)
 
 
 class Edges(NamedTuple):
@@ -134,6 +138,8 @@ class Network(ABC):
         self.traffic.bytes += messages * row_bytes
         self.traffic.bytes_out += int(out.max(initial=0)) * row_bytes
         self.traffic.rounds += 1
+        # A new array: copies of the counters, in checkpoints, keep the old one.
+        self.traffic.by_node = self.traffic.by_node + np.stack([out, out * row_bytes])
 
     def _check(self, t: int | None, owners: Nodes, *values: Tensor) -> None:
         """Refuse what is not finite, naming the node it belongs to."""

@@ -1,4 +1,4 @@
-"""What leaves a node, with what noise, and what that costs. (`tacit.privacy.noise`, which needs torch, stands apart.)"""
+"""What leaves a node, with what noise, and what that costs. (`noise`, which needs torch, stands apart.)"""
 
 from tacit.privacy.accountant import Spent, epsilon
 from tacit.privacy.bounded import Bounded, Relation, Sampling, Source
@@ -6,7 +6,7 @@ from tacit.privacy.budget import Budget
 from tacit.privacy.calibration import calibrate
 from tacit.privacy.ledger import Ledger, Release
 from tacit.privacy.mechanism import Exact, Gaussian, Laplace, Mechanism
-from tacit.privacy.plan import Planned, calibrated, guarantee, plan
+from tacit.privacy.planning import Planned, calibrated, guarantee, plan
 from tacit.privacy.statement import Privacy
 
 __all__ = [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.errors import BudgetExceeded, TacitError
-from tacit.privacy.plan import guarantee
+from tacit.privacy.planning import guarantee
 
 if TYPE_CHECKING:
     from tacit.privacy.ledger import Ledger, Release

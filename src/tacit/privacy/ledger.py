@@ -69,7 +69,8 @@ class Ledger:
         self._open.discard((step, purpose))
 
     def record(self, step: int, purpose: str, mechanism: str, multipliers: Array, sampling: Sampling) -> None:
-        """Write a release down, or refuse it: over budget, or made before."""
+        """Write a release down, or refuse it: over budget, or made before. What is refused goes nowhere."""
+        self.close(step, purpose)
         line = Release(step, purpose, mechanism, multipliers, sampling.kind, sampling.rate, sampling.relation)
         if self.budget is not None:
             self.budget.admit(self, line)
@@ -91,7 +92,6 @@ class Ledger:
                 ) from None
             if self._durable:
                 self._db.commit()
-        self.close(step, purpose)
 
     def releases(self, start: int = 0) -> Iterator[Release]:
         """The lines from step `start` on, in order."""

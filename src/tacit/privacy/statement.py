@@ -12,7 +12,7 @@ from tacit.privacy.accountant import Spent
 from tacit.privacy.bounded import Relation
 from tacit.privacy.events import stream
 from tacit.privacy.ledger import Array, Ledger
-from tacit.privacy.plan import classes, guarantee
+from tacit.privacy.planning import classes, guarantee
 
 _RELATIONS = {
     "add-remove": "one record of one node added or removed",

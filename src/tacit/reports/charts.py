@@ -59,6 +59,7 @@ def curve(run: Record, index: int, x: str, y: str, hover: str, scale: float = 1.
         "y": [y for _, y in points],
         "name": escape(run.name, quote=False),
         "meta": index,
+        "cliponaxis": False,
         "line": {"color": colour(index), "width": 2},
         "marker": {"size": 6, "symbol": _SYMBOLS[index % len(_SYMBOLS)], "color": colour(index)},
         "hovertemplate": f"{escape(run.name, quote=False)}<br>{hover}<extra></extra>",

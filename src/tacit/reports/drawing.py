@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import networkx as nx
@@ -22,7 +23,7 @@ def drawing(graph: Graph) -> dict[str, Any]:
     >>> from tacit.graphs import graphs
     >>> drawn = drawing(graphs.build("ring", {"nodes": 4, "directed": True}))
     >>> drawn["description"], drawn["links"], drawn["rounds"]
-    ('ring: 4 nodes, static', [4, 4], [[[0, 1], [1, 2], [2, 3], [3, 0]]])
+    ('directed ring: 4 nodes, static', [4, 4], [[[0, 1], [1, 2], [2, 3], [3, 0]]])
     """
     shown = min(graph.period or MOST_ROUNDS, MOST_ROUNDS)
     directed = graph.directed
@@ -47,14 +48,14 @@ def _links(graph: Graph, t: int, directed: bool) -> list[list[int]]:
     """(source, target) of round t; a link that goes both ways is told once."""
     source, target = graph.edges(t)
     keep = slice(None) if directed else source < target
-    return np.stack([source[keep], target[keep]], 1).tolist()
+    return [list(link) for link in zip(source[keep].tolist(), target[keep].tolist(), strict=True)]
 
 
 def _positions(graph: Graph, rounds: list[list[list[int]]]) -> list[list[float]]:
     """On a circle where every node looks the same from its place, otherwise by the links of all rounds."""
     if all(circulant_column(weights) is not None for weights in graph.expected().cycle()):
         angles = np.pi / 2 - 2 * np.pi * np.arange(graph.nodes) / graph.nodes
-        return np.stack([np.cos(angles), np.sin(angles)], 1).round(4).tolist()
+        return [[round(math.cos(angle), 4), round(math.sin(angle), 4)] for angle in angles]
     union = nx.Graph()
     union.add_nodes_from(range(graph.nodes))
     union.add_edges_from(link for links in rounds for link in links)
@@ -62,4 +63,4 @@ def _positions(graph: Graph, rounds: list[list[list[int]]]) -> list[list[float]]
         places = nx.kamada_kawai_layout(union)
     else:
         places = nx.spring_layout(union, seed=0)
-    return np.array([places[node] for node in range(graph.nodes)]).round(4).tolist()
+    return [[round(float(place), 4) for place in places[node]] for node in range(graph.nodes)]

@@ -6,6 +6,8 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tacit.reports.drawing import drawing
 from tacit.runs import storage
 
@@ -25,7 +27,7 @@ def write_facts(run: Run, folder: Path) -> None:
 def node_rows(run: Run) -> list[dict[str, Any]]:
     """A row a hosted node; a cell is None where there is no such number, or where it would take too long."""
     task, spent = run.task, run.privacy.per_node
-    messages, sent = run.network.traffic.by_node
+    messages, sent = np.broadcast_to(run.network.traffic.by_node, (2, task.n))
     accuracy = _accuracies(run)
     return [
         {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
@@ -120,7 +120,9 @@ def _panels(runs: Sequence[Record]) -> list[Panel]:
     several = len(runs) > 1
     accuracy = charts.over_rounds(runs, "accuracy", style=".1%", tickformat=".0%")
     none = [run for run in runs if run.privacy.guaranteed is None]
-    without = " ".join(f"{f'{run.name}: ' if several else ''}no privacy is guaranteed." for run in none)
+    without = " ".join(
+        f"{f'{run.name}: n' if several else 'N'}o privacy is guaranteed: {run.privacy.reason}." for run in none
+    )
     tested = "of the nodes’ mean model, on test records"
     panels = [
         Panel("accuracy", "Accuracy", tested, accuracy, "" if accuracy else "none: the model does not classify"),

@@ -93,7 +93,7 @@ def settings(config: dict[str, Any]) -> dict[str, str]:
     >>> settings({"rounds": 5, "graph": {"name": "ring", "nodes": 4}})
     {'rounds': '5', 'graph.name': 'ring', 'graph.nodes': '4'}
     """
-    lines = {}
+    lines: dict[str, str] = {}
     for key, value in config.items():
         parts = {f"{key}.{name}": part for name, part in value.items()} if isinstance(value, dict) else {key: value}
         lines |= {

@@ -41,12 +41,10 @@ def detection(epsilon: float, delta: float, false_alarms: float = _FALSE_ALARMS)
 def statement(run: Record) -> list[Point]:
     """What is protected, from whom, how well, on what grounds."""
     privacy = run.privacy
-    points = [
-        Point("What is protected?", _protected(privacy)),
-        Point("From whom?", f"From an adversary who {privacy.adversary}."),
-        Point("How well?", _how_well(privacy)),
-        Point("Claimed or guaranteed?", _grounds(privacy)),
-    ]
+    points = [Point("What is protected?", _protected(privacy)), Point("How well?", _how_well(privacy))]
+    if privacy.guaranteed is not None:
+        points.insert(1, Point("From whom?", f"From an adversary who {privacy.adversary}."))
+    points.append(Point("Claimed or guaranteed?", _grounds(privacy)))
     if run.released:
         points.append(Point("What left the nodes?", " ".join(_released(kind) for kind in run.released)))
     return points
@@ -54,23 +52,26 @@ def statement(run: Record) -> list[Point]:
 
 def not_covered(run: Record) -> list[str]:
     """What the guarantee is silent about, said aloud."""
-    lines = [
+    page = [
         "Accuracy and loss on this page are measured on test records that belong to no node. If those are "
         "sensitive, the figures need protection of their own.",
         "This page also shows how many records each node has and who talks to whom, as they are. Share it accordingly.",
+    ]
+    if run.privacy.guaranteed is None:
+        return page
+    seeded = (
+        f"This was a simulation: its noise comes from the seed {run.config.get('seed')}, and who knows the seed can "
+        "take the noise off. The guarantee is that of the same run with secret noise."
+    )
+    several = "A person with k records has up to k times this ε, at a larger δ."
+    return [
+        *([seeded] if "seed" in run.config else []),
+        *page,
+        *([several] if run.privacy.unit == "record" else []),
         "The bound is for one run. Runs on the same records add up, those made to tune settings included.",
         "A node is protected by the noise it adds itself: one that does not follow the method is not.",
         "What is true of the population can be learnt, with or without any one record in the data.",
     ]
-    if run.privacy.unit == "record":
-        lines.insert(2, "A person with k records has up to k times this ε, at a larger δ.")
-    if "seed" in run.config:
-        lines.insert(
-            0,
-            f"This was a simulation: its noise comes from the seed {run.config['seed']}, and who knows the seed can "
-            "take the noise off. The guarantee is that of the same run with secret noise.",
-        )
-    return lines
 
 
 def _protected(privacy: Privacy) -> str:
@@ -117,12 +118,14 @@ def _grounds(privacy: Privacy) -> str:
 
 
 def _released(kind: Released) -> str:
-    noise = "no noise" if kind.mechanism == "exact" else f"{kind.mechanism.capitalize()} noise of"
+    noise = "no noise"
     if kind.mechanism != "exact":
-        noise += f" {_span(kind.multipliers, '.3g')} times what one record can change"
+        scale = _span(kind.multipliers, ".3g")
+        noise = f"{kind.mechanism.capitalize()} noise of {scale} times what one record can change"
     share = "all its records"
     if kind.sampling != "none":
-        share = f"a random {_span(kind.rates, '.2%')} of its records ({kind.sampling} sampling)"
+        name = kind.sampling.replace("poisson", "Poisson")
+        share = f"a random {_span(kind.rates, '.2%')} of its records ({name} sampling)"
     times = "once" if kind.times == 1 else f"{kind.times:,} times"
     return f"Each node released a {kind.purpose} {times}, each from {share}, with {noise}."
 

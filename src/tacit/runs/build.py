@@ -19,7 +19,7 @@ from tacit.privacy.bounded import Sampling
 from tacit.privacy.budget import Budget
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
-from tacit.privacy.plan import calibrated, plan
+from tacit.privacy.planning import calibrated, plan
 from tacit.registry import invalid
 from tacit.runs.config import CHOICES, FROM_PYTHON, Choice, Config, Drops, PrivacyTarget
 from tacit.runs.run import Run

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from tacit.errors import TacitError
@@ -35,7 +36,7 @@ class Checkpoint:
             "t": self.t,
             "steps": self.steps,
             "draws": self.draws,
-            "traffic": asdict(self.traffic),
+            "traffic": {**asdict(self.traffic), "by_node": self.traffic.by_node.tolist()},
         }
         storage.write_checkpoint(folder / FILE, _tensors(self.state, title), facts)
 
@@ -52,7 +53,8 @@ class Checkpoint:
             )
         counters = {key: facts[key] for key in ("t", "steps", "draws")}
         state = replace(start.state, **tensors)
-        return cls(state=state, traffic=Traffic(**facts["traffic"]), **counters), facts["seconds"]
+        traffic = Traffic(**{**facts["traffic"], "by_node": np.array(facts["traffic"]["by_node"])})
+        return cls(state=state, traffic=traffic, **counters), facts["seconds"]
 
     def check_ledger(self, ledger: Ledger, folder: Path) -> None:
         """A ledger that lacks steps would tell less than what was released."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from tacit.algorithms import Algorithm
 from tacit.privacy.ledger import Array
-from tacit.privacy.plan import guarantee, plan
+from tacit.privacy.planning import guarantee, plan
 from tacit.privacy.statement import Meter, Privacy, assess
 from tacit.tasks import Task
 

@@ -106,11 +106,12 @@ class Run:
         except KeyboardInterrupt:
             self.stopped, self.interrupted = f"stopped by hand after {self.t} of {self.rounds} rounds", True
             self._return_to(self._at)
-        except BaseException:
+        except BaseException as error:
+            self.stopped = str(error) or type(error).__name__
             with suppress(TacitError):  # the error that ended the run is the one to tell
-                self.save()
+                self.finish()
             raise
-        self.save()
+        self.finish()
         return self
 
     @property
@@ -148,6 +149,17 @@ class Run:
         storage.write_history(self.out / "history.csv", self.history)
         storage.write_models(self.out / "models.safetensors", self.models)
         self._at.save(self.out, self.algorithm.title, time.monotonic() - self._began)
+
+    def finish(self) -> None:
+        """Bring the folder up to date and add what is told at the end: result, nodes, graph, and the page."""
+        self.save()
+        if self.out is None:
+            return
+        from tacit.reports import PAGE, write_facts, write_page  # it reads what runs write, so it imports this package
+
+        storage.write_json(self.out / "result.json", self.result())
+        write_facts(self, self.out)
+        write_page([self.out], self.out / PAGE)
 
     def _use(self, out: Path) -> None:
         self.task.ledger = Ledger(out / "ledger.sqlite", budget=self.task.ledger.budget)
