@@ -7,13 +7,23 @@ from tacit.privacy.noise import Noise
 from tacit.tasks import Dataset, Model, Task, datasets, models, shards
 
 
-def digits_task(nodes=5, *, batch=8, sampling="poisson", seed=0, model="logistic", dtype=torch.float32, sizes=None):
+def digits_task(
+    nodes=5, *, batch=8, sampling="poisson", seed=0, model="logistic", dtype=torch.float32, sizes=None, engine="auto"
+):
     data = datasets.build("digits")
     torch.manual_seed(0)
     module = models.build(model, {"inputs": data.inputs, "classes": data.classes})
     how = ("iid", {}) if sizes is None else ("sizes", {"sizes": sizes})
     parts = shards.build(how[0], {"labels": data.y.numpy(), "nodes": nodes, "seed": seed, **how[1]})
-    return Task(Model(module), data, parts, batch=batch, sampling=sampling, noise=Noise.from_seed(seed), dtype=dtype)
+    return Task(
+        Model(module, engine=engine),
+        data,
+        parts,
+        batch=batch,
+        sampling=sampling,
+        noise=Noise.from_seed(seed),
+        dtype=dtype,
+    )
 
 
 def quadratic_task(nodes=6, d=3, *, records=4, seed=0, dtype=torch.float64):

@@ -140,3 +140,21 @@ def test_ten_thousand_nodes_are_ordinary():
     assert torch.allclose(x.sum(0), total, atol=1e-8)
     # After one period every value has reached every node: what is left of the spread is small.
     assert float((x - x.mean(0)).abs().max()) < 0.05
+
+
+def test_nodes_on_threads_share_no_module():
+    """Engines hook into the module: one that all threads shared would mix up their gradients."""
+    from tacit.tasks import Clip
+    from tests.helpers import digits_task
+
+    task = digits_task(nodes=6, model="cnn", batch=4, engine="ghost")
+    params = task.initial()
+    together = [task.gradient(params, step, Clip(0.5)).value for step in range(4)]
+
+    def host(network):
+        mine = task.host(network.nodes)
+        return [mine.gradient(params[:1], step, Clip(0.5)).value for step in range(4)]
+
+    for node, apart in enumerate(on_threads(GRAPHS["ring"], host)):
+        for one, whole in zip(apart, together, strict=True):
+            assert torch.allclose(one[0], whole[node], atol=1e-6)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tacit.errors import TacitError
 from tacit.privacy import thinning
-from tacit.privacy.accountant import Spent, dominating_rates, epsilon
+from tacit.privacy.accountant import dominating_rates, epsilon
 from tacit.privacy.steps import Step, Steps
 from tests.privacy.oracles_accounting import gaussian_delta
 
@@ -96,22 +96,6 @@ def test_three_thousand_five_hundred_steps():
     """Dyn-D²P's schedule (ρ_μ = 10). All 3,500 losses composed by dp_accounting, in three minutes: 3.9862."""
     mus = 0.2953565885116193 * 10 ** (np.arange(3500) / 3500)
     assert 3.98 < epsilon(schedule(1 / mus, 1 / 2500), 1e-4) < 1.005 * 3.9862
-
-
-def test_spent_equals_epsilon_at_every_moment():
-    spent = Spent("add-remove")
-    assert spent.epsilon(1e-5) == 0
-    events = [PoissonSampledDpEvent(0.05, GaussianDpEvent(1 + k / 40)) for k in range(60)]
-    before = 0.0
-    for k, event in enumerate(events, 1):
-        spent.add(event)
-        if k % 20 == 0:
-            now = spent.epsilon(1e-5)
-            assert now == pytest.approx(epsilon(ComposedDpEvent(events[:k]), 1e-5), rel=1e-12)
-            assert now > before
-            before = now
-    spent.add(GaussianDpEvent(0))
-    assert spent.epsilon(1e-5) == math.inf
 
 
 @settings(max_examples=100, deadline=None)

@@ -109,3 +109,45 @@ def test_classes_dominate_each_of_their_nodes():
     for node in rng.choice(300, 8, replace=False):
         one = dp.PoissonSampledDpEvent(rates[node], dp.GaussianDpEvent(noise[node]))
         assert spent[node] >= epsilon(dp.SelfComposedDpEvent(one, 20), 1e-5) * (1 - 1e-6)
+
+
+def test_a_permutation_is_followed_step_by_step():
+    # Ten batches an epoch, and one release an epoch: each is a participation of its own.
+    sampling = Sampling("permutation", np.array([0.1]), "replace-one")
+    ledger = Ledger(budget=Budget(3.0, 1e-5))
+    for k in range(200):
+        try:
+            ledger.record(10 * k, "gradient", "gaussian", np.array([9.0]), sampling)
+        except BudgetExceeded:
+            break
+    assert 3 < len(ledger) < 200
+    assert guarantee(ledger.releases(), 1e-5).max() <= 3.0
+
+
+def test_epochs_of_different_lengths_are_accounted_apart():
+    # Little noise in steps 2 and 3 only: one epoch of two batches, but two epochs of three.
+    noise = [50.0, 50.0, 0.5, 0.5, 50.0, 50.0]
+    rates = np.array([1 / 2, 1 / 3, *(1 / np.arange(4, 40))])
+    lines = [
+        Release(t, "gradient", "gaussian", np.full(len(rates), m), "permutation", rates, "replace-one")
+        for t, m in enumerate(noise)
+    ]
+    alone = [line._replace(multipliers=line.multipliers[1:2], rates=rates[1:2]) for line in lines]
+    assert guarantee(lines, 1e-5)[1] == pytest.approx(guarantee(alone, 1e-5)[0])
+    assert guarantee(lines, 1e-5)[1] > 1.3 * guarantee(lines, 1e-5)[0]
+
+
+def test_a_plan_does_not_hide_what_is_in_the_ledger_already():
+    plan = [Release(t, "gradient", "gaussian", np.array([9.0]), "none", np.ones(1), "add-remove") for t in range(20)]
+    one = Sampling("none", np.ones(1), "add-remove")
+    ledger = Ledger()
+    ledger.record(100, "other", "gaussian", np.array([1.5]), one)
+    ledger.budget = Budget(3.0, 1e-5)
+    ledger.budget.accept(plan)
+    for t in range(20):
+        try:
+            ledger.record(t, "gradient", "gaussian", np.array([9.0]), one)
+        except BudgetExceeded:
+            break
+    assert len(ledger) < 21
+    assert guarantee(ledger.releases(), 1e-5).max() <= 3.0

@@ -74,3 +74,19 @@ def test_refusals():
         Gaussian(-1.0).release(bounded())
     with pytest.raises(TacitError, match="positive"):
         Gaussian(np.array([1.0, np.nan, 1.0])).release(bounded())
+
+
+def test_a_refused_value_cannot_be_sent():
+    ledger = Ledger()
+    Gaussian(1.0).release(bounded(ledger=ledger))
+    second = bounded(ledger=ledger)
+    with pytest.raises(TacitError, match="already"):
+        Gaussian(1.0).release(second)
+    assert second.value.isnan().all()
+
+
+def test_two_values_of_one_name_are_refused_before_either_leaves():
+    ledger = Ledger()
+    bounded(ledger=ledger)
+    with pytest.raises(TacitError, match='step 0 has computed "gradient" already'):
+        bounded(ledger=ledger)

@@ -189,3 +189,28 @@ def test_refusals():
         Model.from_loss(lambda w, x, y: w.sum(), torch.zeros(2)).outputs(torch.zeros(2), torch.zeros(1, 2))
     with pytest.raises(TacitError, match="1 to d shared entries, not 3 of 2"):
         Model.from_loss(lambda w, x, y: w.sum(), torch.zeros(2), shared=3)
+
+
+@pytest.mark.parametrize(
+    ("loss", "words"),
+    [
+        (nn.CrossEntropyLoss(), "one number a record"),
+        (lambda out, y: cross_entropy(out - out.mean(0), y), "changes with the other records"),
+    ],
+)
+def test_a_loss_that_mixes_records_is_refused(loss, words):
+    model = Model(nn.Linear(3, 2), loss)
+    x, y = torch.randn(2, 4, 3), torch.randint(0, 2, (2, 4))
+    with pytest.raises(TacitError, match=words):
+        model.gradient_sum(model.initial().repeat(2, 1), x, y, torch.ones(2, 4), Clip(1.0))
+
+
+def test_an_outlier_does_not_pass_its_clip_in_the_ghost_engine():
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Conv2d(1, 8, 3), nn.GroupNorm(8, 8), nn.Flatten(), nn.Linear(8 * 36, 3))
+    model = Model(module, engine="ghost")
+    x = torch.randn(1, 4, 1, 8, 8)
+    x[0, 3] += 1e4
+    weight = torch.tensor([[0.0, 0.0, 0.0, 1.0]])
+    clipped = model.gradient_sum(model.initial()[None], x, torch.zeros(1, 4, dtype=torch.long), weight, Clip(0.1))
+    assert float(clipped.norm()) <= 0.1 * (1 + 1e-4)

@@ -101,3 +101,9 @@ def test_refusals_are_sentences():
         sampler([9], 0)
     with pytest.raises(TacitError, match="replace-one"):
         sampler([9], 2, "permutation", relation="add-remove")
+
+
+@pytest.mark.parametrize("kind", ["without-replacement", "permutation"])
+def test_keys_do_not_depend_on_the_other_nodes_sizes(kind):
+    together, alone = sampler([20, 37], 6, kind, seed=3), sampler([20], 6, kind, seed=3)
+    assert torch.equal(together._keys(4)[0, :20], alone._keys(4)[0])

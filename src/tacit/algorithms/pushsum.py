@@ -39,7 +39,7 @@ class PushSum:
 class D2P(Algorithm[PushSum]):
     """Differentially private SGP with arbitrary clipping bounds C_k and noise multipliers (Dyn-D²P, Algorithm 2).
 
-        x½ = x − γ (clip(g(z); C_k) + N(0, σ_k²)),   σ_k = C_k · multiplier_k
+        x½ = x − γ (clip(g(z); C_k) + N(0, σ_k²)),   σ_k = multiplier_k · sensitivity
         x, w ← Σ_j P_ij (x½_j, w_j),   z = x / w
 
     Zhu, Huang, Wang, Ji, Xu: Dyn-D²P, IJCAI 2025. With no clipping and no noise it is SGP (Assran et al., 2019).
@@ -58,7 +58,7 @@ class D2P(Algorithm[PushSum]):
     scale: float | Array | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        if not 0 < self.lr < math.inf:
+        if not 0 < self.lr < 1e30:  # what a float32 can still be multiplied by
             raise TacitError(f"{self.title}: lr must be positive and finite, not {self.lr}")
 
     @property

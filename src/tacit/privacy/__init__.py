@@ -1,6 +1,6 @@
 """What leaves a node, with what noise, and what that costs. (`noise`, which needs torch, stands apart.)"""
 
-from tacit.privacy.accountant import Spent, epsilon
+from tacit.privacy.accountant import epsilon
 from tacit.privacy.bounded import Bounded, Relation, Sampling, Source
 from tacit.privacy.budget import Budget
 from tacit.privacy.calibration import calibrate
@@ -23,7 +23,6 @@ __all__ = [
     "Release",
     "Sampling",
     "Source",
-    "Spent",
     "calibrate",
     "calibrated",
     "epsilon",

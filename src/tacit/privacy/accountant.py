@@ -37,35 +37,6 @@ def epsilon(event: dp_accounting.DpEvent, delta: float, relation: Relation = "ad
     return steps_epsilon(read_steps(event, relation), delta, relation)
 
 
-class Spent:
-    """The ε of a stream that is still growing.
-
-    >>> spent = Spent()
-    >>> for _ in range(100):
-    ...     spent.add(dp_accounting.GaussianDpEvent(4.0))
-    >>> round(spent.epsilon(1e-5), 4)
-    13.2067
-    """
-
-    def __init__(self, relation: Relation = "add-remove") -> None:
-        self.relation = relation
-        self._steps = Steps()
-        self._known: dict[tuple[float, float], float] = {}
-
-    def add(self, event: dp_accounting.DpEvent) -> None:
-        """Count one more event."""
-        new = read_steps(event, self.relation)
-        if new:
-            self._steps.update(new)
-            self._known = {}
-
-    def epsilon(self, delta: float, tolerance: float = _TOLERANCE) -> float:
-        """The guaranteed ε of all events so far; with more `tolerance` sooner, higher, and just as safe."""
-        if (delta, tolerance) not in self._known:
-            self._known[delta, tolerance] = steps_epsilon(self._steps, delta, self.relation, tolerance)
-        return self._known[delta, tolerance]
-
-
 def dominating_rates(rates: npt.ArrayLike, most: int = 16) -> npt.NDArray[np.float64]:
     """Each rate raised to one of at most `most` values; ε grows with the rate, so that of a higher one holds.
 

@@ -31,6 +31,7 @@ class Budget:
     epsilon: float
     delta: float
     _planned: dict[tuple[int, str], Release] = field(default_factory=dict, repr=False)
+    _begun: bool = field(default=False, repr=False)
     _covered: tuple[Release, int] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -54,8 +55,10 @@ class Budget:
 
     def admit(self, ledger: Ledger, line: Release) -> None:
         """Return if `line` may be released on top of the ledger; raise `BudgetExceeded` if not."""
-        expected = self._planned.get((line.step, line.purpose))
-        if expected is not None and _no_worse(line, expected):
+        if not self._begun and not all(self._as_planned(made) for made in ledger.releases()):
+            self._planned = {}
+        self._begun = True
+        if self._as_planned(line):
             return
         self._planned = {}  # off the plan: from here on every release is looked at
         past = list(ledger.releases(line.step))
@@ -64,13 +67,18 @@ class Budget:
             self._covered = (self._covered[0], self._covered[1] - 1)
             return
         past = list(ledger.releases())
-        for ahead in _AHEAD if alone else (1,):
+        # Epochs of a permutation follow the steps that really come, which nobody knows yet.
+        for ahead in _AHEAD if alone and line.sampling != "permutation" else (1,):
             worse = line._replace(multipliers=line.multipliers / (_SLACK if ahead > 1 else 1))
             future = [worse._replace(step=line.step + k) for k in range(ahead)]
             if guarantee(past + future, self.delta).max() <= self.epsilon:
                 self._covered = (worse, ahead - 1)
                 return
         self._refuse(past, line)
+
+    def _as_planned(self, line: Release) -> bool:
+        expected = self._planned.get((line.step, line.purpose))
+        return expected is not None and _no_worse(line, expected)
 
     def _refuse(self, past: list[Release], line: Release) -> None:
         spent = guarantee([*past, line], self.delta)

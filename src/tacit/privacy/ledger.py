@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,7 +53,7 @@ class Ledger:
 
     def __init__(self, path: Path | None = None, *, budget: Budget | None = None, durable: bool = False) -> None:
         self.budget = budget
-        self._durable = durable
+        self.durable = durable
         with _disk(path):
             # Threads may host one node each; every ledger is still used by one thread at a time.
             self._db = sqlite3.connect(path or ":memory:", check_same_thread=False)
@@ -63,6 +64,8 @@ class Ledger:
 
     def open(self, step: int, purpose: str) -> None:
         """Something was computed from the records: until it is released or kept, nothing can be guaranteed."""
+        if (step, purpose) in self._open:
+            raise TacitError(f'step {step} has computed "{purpose}" already; a second value needs its own purpose')
         self._open.add((step, purpose))
 
     def close(self, step: int, purpose: str) -> None:
@@ -90,13 +93,13 @@ class Ledger:
                 raise TacitError(
                     f'step {step} has released "{purpose}" already; a second value needs its own purpose'
                 ) from None
-            if self._durable:
+            if self.durable:
                 self._db.commit()
 
     def releases(self, start: int = 0) -> Iterator[Release]:
         """The lines from step `start` on, in order."""
         with _disk(self._path):
-            vectors = {key: np.frombuffer(data) for key, data in self._db.execute("SELECT id, data FROM vector")}
+            vectors = {key: _unpack(data) for key, data in self._db.execute("SELECT id, data FROM vector")}
             rows = self._db.execute("SELECT * FROM release WHERE step >= ? ORDER BY step, purpose", (start,)).fetchall()
         for row in rows:
             yield Release(*row)._replace(multipliers=vectors[row[3]], rates=vectors[row[5]])
@@ -105,11 +108,6 @@ class Ledger:
     def unreleased(self) -> list[tuple[int, str]]:
         """Values computed from the records that were neither released nor kept inside the node."""
         return sorted(self._open)
-
-    @property
-    def relation(self) -> Relation:
-        row = self._db.execute("SELECT relation FROM release LIMIT 1").fetchone()
-        return row[0] if row else "add-remove"
 
     @property
     def steps(self) -> int:
@@ -137,11 +135,17 @@ class Ledger:
             self._db.commit()
 
     def _vector(self, values: Array) -> str:
-        """Vectors repeat from round to round: each is stored once, by its content."""
+        """Vectors repeat from round to round, and nodes within one: each is stored once, by its content, packed."""
         data = np.ascontiguousarray(values, np.float64).tobytes()
         key = hashlib.blake2b(data, digest_size=16).hexdigest()
-        self._db.execute("INSERT OR IGNORE INTO vector VALUES (?, ?)", (key, data))
+        self._db.execute("INSERT OR IGNORE INTO vector VALUES (?, ?)", (key, zlib.compress(data, 1)))
         return key
+
+
+def _unpack(data: bytes) -> Array:
+    values = np.frombuffer(zlib.decompress(data))
+    # Where all nodes are alike, one number stands for them: thousands of rounds of thousands of nodes fit in memory.
+    return np.broadcast_to(values[:1].copy(), values.shape) if (values == values[0]).all() else values
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -33,7 +34,11 @@ class Mechanism(ABC):
         source = bounded.source
         multipliers = self.multipliers(len(source.nodes))
         scale = self._scale(bounded, multipliers)
-        source.ledger.record(bounded.step, bounded.purpose, self.name, multipliers, bounded.sampling)
+        try:
+            source.ledger.record(bounded.step, bounded.purpose, self.name, multipliers, bounded.sampling)
+        except BaseException:
+            bounded.value.fill_(math.nan)  # what was refused cannot be sent by mistake: a network takes no NaN
+            raise
         self._add_noise(bounded, scale)
         return bounded.value
 

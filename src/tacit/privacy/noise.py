@@ -33,15 +33,16 @@ class Noise:
     True
     """
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: bytes, *, reproducible: bool = False) -> None:
         if len(key) != 32:
             raise ValueError("a noise key has 32 bytes")
         self._key = key
+        self.reproducible = reproducible
 
     @classmethod
     def from_seed(cls, seed: int) -> Noise:
         """For simulation: reproducible, and no secret to anyone who knows the seed."""
-        return cls(hashlib.blake2b(f"tacit simulation {seed}".encode(), digest_size=32).digest())
+        return cls(hashlib.blake2b(f"tacit simulation {seed}".encode(), digest_size=32).digest(), reproducible=True)
 
     @classmethod
     def from_system(cls) -> Noise:

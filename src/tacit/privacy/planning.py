@@ -10,7 +10,7 @@ import numpy.typing as npt
 from dp_accounting import DpEvent
 
 from tacit.privacy.accountant import dominating_rates, epsilon
-from tacit.privacy.bounded import Sampling
+from tacit.privacy.bounded import Sampling, SamplingKind
 from tacit.privacy.calibration import calibrate
 from tacit.privacy.events import stream
 from tacit.privacy.ledger import Array, Release
@@ -51,11 +51,16 @@ def plan(method: Method, sampling: Sampling, nodes: npt.NDArray[np.int64]) -> li
     ]
 
 
+def _rates(kind: SamplingKind, rates: Array) -> Array:
+    """Rates, near ones raised to one value. Those of a permutation stay: shorter epochs do not dominate longer ones."""
+    return rates if kind == "permutation" else dominating_rates(rates)
+
+
 def classes(lines: Sequence[Release]) -> list[npt.NDArray[np.intp]]:
     """Nodes in groups whose costs are near enough to be computed once, as the cost of the worst of them."""
     noise = np.array([line.multipliers for line in (lines[0], lines[-1])])
     with np.errstate(divide="ignore"):
-        keys = [dominating_rates(lines[0].rates), *(dominating_rates(row) for row in 1 / noise)]
+        keys = [_rates(lines[0].sampling, lines[0].rates), *(dominating_rates(row) for row in 1 / noise)]
     _, group = np.unique(np.array(keys), axis=1, return_inverse=True)
     return [np.flatnonzero(group == g) for g in range(group.max() + 1)]
 
@@ -73,7 +78,7 @@ def guarantee(lines: Iterable[Release], delta: float) -> Array:
 
 def calibrated(method: Method, sampling: Sampling, epsilon_: float, delta: float) -> Array:
     """The noise scale for each node, by its sampling rate, with which `method` is guaranteed to cost `epsilon_`."""
-    rates = dominating_rates(sampling.rate)
+    rates = _rates(sampling.kind, sampling.rate)
     scale = np.empty(len(rates))
     one = np.zeros(1, np.int64)
     for rate in np.unique(rates):

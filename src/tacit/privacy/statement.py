@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Context
 from typing import Any
 
 import numpy as np
 
-from tacit.privacy.accountant import Spent
 from tacit.privacy.bounded import Relation
-from tacit.privacy.events import stream
 from tacit.privacy.ledger import Array, Ledger
-from tacit.privacy.planning import classes, guarantee
+from tacit.privacy.planning import guarantee
 
 _RELATIONS = {
-    "add-remove": "one record of one node added or removed",
+    "add-remove": "one record of one node added or removed, how many records each node is said to hold being public",
     "replace-one": "one record of one node replaced by another",
 }
 
@@ -36,21 +35,32 @@ class Privacy:
     relation: Relation = "add-remove"
     adversary: str = "sees every message"
     reason: str | None = None
+    note: str | None = None
     per_node: Array = field(default_factory=lambda: np.zeros(0), repr=False, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
         """For `--json`: null where there is no such ε."""
-        keys = ("claimed", "guaranteed", "delta", "unit", "relation", "adversary", "reason")
+        keys = ("claimed", "guaranteed", "delta", "unit", "relation", "adversary", "reason", "note")
         return {key: getattr(self, key) for key in keys}
 
     def sentence(self) -> str:
         claim = "" if self.claimed is None else f" (claimed by the paper's formula: ε = {self.claimed:.4g})"
+        note = f" {self.note}" if self.note else ""
         if self.guaranteed is None:
             return f"No privacy is guaranteed{claim}: {self.reason}."
         return (
-            f"Guaranteed ε = {self.guaranteed:.4g} at δ = {self.delta:g} for each {self.unit}{claim}, "
-            f"neighbouring data sets: {_RELATIONS[self.relation]}, against an adversary who {self.adversary}."
+            f"Guaranteed ε = {rounded_up(self.guaranteed)} at δ = {self.delta:g} for each {self.unit}{claim}, "
+            f"neighbouring data sets: {_RELATIONS[self.relation]}, against an adversary who {self.adversary}.{note}"
         )
+
+
+def rounded_up(epsilon: float, digits: int = 4) -> str:
+    """An ε to so many digits, never below itself.
+
+    >>> rounded_up(13.20499)
+    '13.21'
+    """
+    return f"{float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(epsilon))):g}"
 
 
 def assess(ledger: Ledger, delta: float) -> tuple[Array, str | None]:
@@ -64,26 +74,3 @@ def assess(ledger: Ledger, delta: float) -> tuple[Array, str | None]:
     if len(spent) and math.isinf(spent.max()):
         return spent, "values left the nodes without noise"
     return spent, None
-
-
-class Meter:
-    """ε so far, while a run goes on: only what is new since the last look is composed."""
-
-    def __init__(self, ledger: Ledger, delta: float) -> None:
-        self._ledger, self._delta = ledger, delta
-        self._next = 0
-        self._parts: list[tuple[Any, Spent]] = []
-
-    def epsilon(self) -> float:
-        if self._ledger.unreleased:
-            return math.inf
-        lines = list(self._ledger.releases(self._next))
-        if lines and lines[0].sampling == "permutation":  # an epoch is accounted whole
-            return float(guarantee(self._ledger.releases(), self._delta).max())
-        if lines and not self._parts:
-            self._parts = [(members, Spent(lines[0].relation)) for members in classes(lines)]
-        for members, spent in self._parts:
-            if lines:
-                spent.add(stream(lines, members))
-        self._next = lines[-1].step + 1 if lines else self._next
-        return max((spent.epsilon(self._delta) for _, spent in self._parts), default=0.0)

@@ -75,7 +75,7 @@ def network(run: Record) -> Figure | None:
     layout = {
         "showlegend": False,
         "hovermode": "closest",
-        "height": 300,
+        "height": 260,
         "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
         "xaxis": bare,
         "yaxis": {**bare, "scaleanchor": "x"},
@@ -104,6 +104,7 @@ def _links(run: Record, t: int) -> Figure:
             "standoff": _size(run) / 2 + 1,
             "size": [0, 11, 0] * len(ends),
             "color": "--link",
+            "opacity": 1,
         }
     return trace
 

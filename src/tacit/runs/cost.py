@@ -8,8 +8,10 @@ from typing import Any
 from tacit.algorithms import Algorithm
 from tacit.privacy.ledger import Array
 from tacit.privacy.planning import guarantee, plan
-from tacit.privacy.statement import Meter, Privacy, assess
+from tacit.privacy.statement import Privacy, assess
 from tacit.tasks import Task
+
+_SIMULATED = "The noise comes from the run's seed: this is a simulation, and protects only where the seed stays secret."
 
 
 class Cost:
@@ -17,12 +19,7 @@ class Cost:
 
     def __init__(self, task: Task, algorithm: Algorithm[Any], delta: float) -> None:
         self.task, self.algorithm, self.delta = task, algorithm, delta
-        self._meter = Meter(task.ledger, delta)
         self._known: tuple[object, Privacy] | None = None
-
-    def so_far(self) -> float | None:
-        """The guaranteed ε of the worst node, quickly."""
-        return finite(self._meter.epsilon())
 
     def claim(self, rounds: int) -> float | None:
         """The ε that the paper's formula claims."""
@@ -59,6 +56,7 @@ class Cost:
             relation=self.task.sampler.sampling.relation,
             adversary=self.algorithm.adversary,
             reason=reason,
+            note=_SIMULATED if self.task.noise.reproducible else None,
             per_node=spent,
         )
 

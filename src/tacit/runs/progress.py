@@ -7,6 +7,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from tacit.privacy.statement import rounded_up
 from tacit.runs.run import Run
 
 
@@ -48,7 +49,7 @@ def numbers(run: Run) -> str:
     if not run.history:
         return ""
     last = run.history[-1]
-    epsilon = show(last["guaranteed"], ".3g")
+    epsilon = "none" if last["guaranteed"] is None else rounded_up(last["guaranteed"], 3)
     return f"loss {show(last['loss'], '.3f')}  accuracy {show(last['accuracy'], '.1%')}  guaranteed ε {epsilon}"
 
 

@@ -68,18 +68,24 @@ class Run:
 
     def keep(self, out: Path) -> Run:
         """Keep everything in the new folder `out`; nothing is left of it if that cannot be done."""
+        if self.task.ledger.steps:
+            raise TacitError("a run is kept from its start: give it a folder before its first round")
         storage.make_folder(out)
+        before = self.task.ledger
         try:
             self._use(out)
             storage.write_config(out / "config.toml", self.config)
             self.save()
         except BaseException:
+            self.task.ledger, self.out = before, None
             shutil.rmtree(out)
             raise
         return self
 
     def resume(self, out: Path) -> Run:
         """Take up the run in `out`: the rounds that follow are those an unbroken run would have made."""
+        if not self.task.noise.reproducible:
+            raise TacitError("a run whose noise comes from the operating system cannot be repeated, so not resumed")
         at, seconds = Checkpoint.load(out, self._at, self.algorithm.title, self.config)
         history = storage.read_history(out / "history.csv")
         self._use(out)
@@ -125,15 +131,15 @@ class Run:
 
     def result(self) -> dict[str, Any]:
         """The run in one object, as `--json` prints it."""
-        now = self.history[-1] if self.history and self.history[-1]["round"] == self.t else self._measure()
+        now, traffic = self._now(), self.network.traffic
         return {
             "algorithm": self.algorithm.title,
             "accuracy": now["accuracy"],
             "loss": now["loss"],
             "rounds": self.t,
             "nodes": self.network.graph.nodes,
-            "messages": now["messages"],
-            "bytes": now["bytes"],
+            "messages": traffic.messages,
+            "bytes": traffic.bytes,
             "seconds": now["wall_seconds"],
             "out": None if self.out is None else str(self.out),
             "stopped": self.stopped,
@@ -162,7 +168,8 @@ class Run:
         write_page([self.out], self.out / PAGE)
 
     def _use(self, out: Path) -> None:
-        self.task.ledger = Ledger(out / "ledger.sqlite", budget=self.task.ledger.budget)
+        before = self.task.ledger
+        self.task.ledger = Ledger(out / "ledger.sqlite", budget=before.budget, durable=before.durable)
         self._cost = Cost(self.task, self.algorithm, self.delta)
         self.out = out
 
@@ -170,9 +177,13 @@ class Run:
         return Checkpoint(t, state, self.task.ledger.steps, self.task.draws, replace(self.network.traffic))
 
     def _return_to(self, at: Checkpoint) -> None:
-        """Forget what was done of the round after `at`: the same seed will do it again, bit for bit."""
+        """Forget what was done of the round after `at`: the same seed will do it again, bit for bit.
+
+        Noise that cannot be drawn again was told for good, and stays in the ledger.
+        """
         self._at, self.task.draws, self.network.traffic = at, at.draws, replace(at.traffic)
-        self.task.ledger.rewind(at.steps)
+        if self.task.noise.reproducible:
+            self.task.ledger.rewind(at.steps)
         self._cost = Cost(self.task, self.algorithm, self.delta)
 
     def _drop_unreleased(self) -> None:
@@ -193,20 +204,28 @@ class Run:
             self.history.pop()
         self.history.append(row)
 
+    def _now(self) -> Row:
+        if self.history and self.history[-1]["round"] == self.t:
+            return self.history[-1]
+        try:
+            return self._measure()
+        except TacitError:  # models that have grown out of bounds cannot be measured
+            return {"accuracy": None, "loss": None, "wall_seconds": round(time.monotonic() - self._began, 3)}
+
     def _measure(self) -> Row:
         with self.network.unmetered():
             models = self.models
             mean = self.network.mean(models)
             spread = self.network.mean((models - mean).square().sum(1, keepdim=True))
         metrics = self.task.evaluate(mean)
-        traffic = self.network.traffic
+        traffic, privacy = self.network.traffic, self.privacy
         return {
             "round": self.t,
             "accuracy": finite(metrics.accuracy),
             "loss": finite(metrics.loss),
             "consensus": math.sqrt(float(spread)),
-            "guaranteed": self._cost.so_far(),
-            "claimed": self._cost.claim(self.t),
+            "guaranteed": privacy.guaranteed,
+            "claimed": privacy.claimed,
             "messages": traffic.messages,
             "bytes": traffic.bytes,
             "cost_seconds": self.network.seconds(self.task.draws),

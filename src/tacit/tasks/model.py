@@ -14,7 +14,7 @@ from tacit.tasks.clip import Clip
 from tacit.tasks.gradients import Engine, FunctionObjective, Gradients, ModuleObjective
 from tacit.tasks.gradients.objective import FlatLoss, RecordLoss
 from tacit.tasks.layout import Layout
-from tacit.tasks.models.check import check_independence, check_module
+from tacit.tasks.models.check import check_independence, check_loss, check_module
 
 
 def cross_entropy(output: Tensor, target: Tensor) -> Tensor:
@@ -113,7 +113,7 @@ class Model:
         """
         self._fits(params)
         x, weight = self._like(params, x), weight.to(params.dtype)
-        self._check(x)
+        self._check(x, y)
         return self._gradients.sum(params, x, y, weight, clip, out)
 
     def _fits(self, params: Tensor) -> None:
@@ -127,10 +127,12 @@ class Model:
             self._dtype = params.dtype
         return x.to(params.dtype) if x.is_floating_point() else x
 
-    def _check(self, x: Tensor) -> None:
-        """Once, on the first two records seen: that the module treats each record alone."""
-        records = x.flatten(0, 1)[:2]
-        if not self._checked and len(records) == 2:
+    def _check(self, x: Tensor, y: Tensor) -> None:
+        """Once, on the first two records seen: that module and loss treat each record alone."""
+        x, y = x.flatten(0, 1)[:2], y.flatten(0, 1)[:2]
+        if not self._checked and len(x) == 2:
             assert isinstance(self._objective, ModuleObjective)
-            check_independence(self._objective.module, records)
+            module = self._objective.module
+            check_independence(module, x)
+            check_loss(self._objective.loss, copy.deepcopy(module)(x), y)
             self._checked = True

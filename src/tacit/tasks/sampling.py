@@ -85,8 +85,8 @@ class Sampler:
 
     def _keys(self, step: int | npt.NDArray[np.int64]) -> Tensor:
         """62 random bits a record, to sort by; places past a shard's end come last."""
-        words = self._noise.words("batch", self._nodes, step, 2 * self._widest).view(-1, 2, self._widest)
-        keys = ((words[:, 0] & _LOW31).long() << 31) | (words[:, 1] & _LOW31).long()
+        words = self._noise.words("batch", self._nodes, step, 2 * self._widest).view(-1, self._widest, 2)
+        keys = ((words[..., 0] & _LOW31).long() << 31) | (words[..., 1] & _LOW31).long()
         return keys.masked_fill_(~self._valid, torch.iinfo(torch.int64).max)
 
     def _pad(self, drawn: Tensor) -> Draw:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -89,10 +90,10 @@ class Task:
         return self.model.d
 
     def host(self, rows: Sequence[int], ledger: Ledger | None = None) -> Task:
-        """The same task with only these rows' nodes, as another process would host it."""
+        """The same task with only these rows' nodes, as another process would host it: nothing changeable is shared."""
         batch, sampling, relation = self._options
         return Task(
-            self.model,
+            copy.deepcopy(self.model),
             self.data,
             [self.shards[row] for row in rows],
             batch=batch,

@@ -13,7 +13,7 @@ function coloured(value, css) {
 }
 
 function layout(own) {
-  const line = { gridcolor: "--rule", linecolor: "--rule", zerolinecolor: "--rule", automargin: true };
+  const line = { gridcolor: "--rule", linecolor: "--rule", zerolinecolor: "--rule", automargin: true, ticks: "outside", ticklen: 6, tickcolor: "rgba(0,0,0,0)" };
   const axis = (name) => ({ ...line, fixedrange: true, ...own[name] });
   return {
     ...own, autosize: true, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",

@@ -46,7 +46,9 @@ class Outer:
     def square(self) -> Tensor:
         if self.a.shape[1] == 1:
             return _square(self.a.squeeze(1)) * _square(self.g.squeeze(1))
-        return ((self.a @ self.a.mT) * (self.g @ self.g.mT)).sum(dim=(1, 2)).clamp(min=0)
+        # The products cancel: in float32 an outlier's norm could come out short, and the record pass its clip.
+        a, g = self.a.double(), self.g.double()
+        return ((a @ a.mT) * (g @ g.mT)).sum(dim=(1, 2)).clamp(min=0).to(self.a.dtype)
 
     def sum(self, c: Tensor) -> Tensor:
         return (self.g * c.view(-1, 1, 1)).flatten(0, 1).T @ self.a.flatten(0, 1)
@@ -65,7 +67,8 @@ class Lookup:
 
     def square(self) -> Tensor:
         same = self.index.unsqueeze(1) == self.index.unsqueeze(2)
-        return ((self.g @ self.g.mT) * same).sum(dim=(1, 2)).clamp(min=0)
+        g = self.g.double()  # as in Outer
+        return ((g @ g.mT) * same).sum(dim=(1, 2)).clamp(min=0).to(self.g.dtype)
 
     def sum(self, c: Tensor) -> Tensor:
         rows = (self.g * c.view(-1, 1, 1)).flatten(0, 1)

@@ -1,7 +1,7 @@
 """Models by name, all of them free of batch statistics: what one record does never depends on another."""
 
 from tacit.tasks.models.basic import cnn, logistic, mlp
-from tacit.tasks.models.check import check_independence, check_module
+from tacit.tasks.models.check import check_independence, check_loss, check_module
 from tacit.tasks.models.registry import models
 from tacit.tasks.models.resnet import resnet10, resnet18
 from tacit.tasks.models.vit import Position, vit
@@ -9,6 +9,7 @@ from tacit.tasks.models.vit import Position, vit
 __all__ = [
     "Position",
     "check_independence",
+    "check_loss",
     "check_module",
     "cnn",
     "logistic",

@@ -1,0 +1,193 @@
+"""An experiment of a paper as data: a base config, axes to vary, seeds, and the published numbers beside it."""
+
+from __future__ import annotations
+
+import sysconfig
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from tacit.errors import TacitError, unknown
+from tacit.registry import invalid
+from tacit.runs.config import Section
+
+Table = dict[str, Any]
+Axis = dict[str, Table]
+"""From a value's label to what it sets in the config; the key `without` lists axes that do not apply to it."""
+Calibration = Literal["paper", "guaranteed"]
+CALIBRATION = "calibration"
+
+
+class Adjustment(Section):
+    """Settings for the cells whose labels are as in `when`: tuned parameters, mostly."""
+
+    when: dict[str, str | list[str]]
+    set: Table
+
+
+class Chart(Section):
+    """`bars` and `lines` show the last value of each cell against the axis `x`, `curves` its history."""
+
+    kind: Literal["bars", "lines", "curves"] = "bars"
+    x: str | None = None
+    series: str
+
+
+class Quick(Section):
+    """What is smaller in `--quick`; `axes` names the values that stay."""
+
+    base: Table = {}
+    axes: dict[str, list[str]] = {}
+    seeds: list[int] | None = None
+    calibrations: list[Calibration] | None = None
+
+
+class Tuning(Section):
+    """A random search, the same number of tries for every value of the axis `over`, on records held out of training."""
+
+    over: str
+    tries: int = Field(ge=1)
+    held_out: int = Field(ge=1)
+    seed: int = 1000
+    base: Table = {}
+    axes: dict[str, list[str]] = {}
+    calibration: Calibration = "guaranteed"
+    grid: dict[str, dict[str, list[Any]]]
+
+
+class Experiment(Section):
+    """One table or figure of a paper.
+
+    >>> Experiment.model_validate({
+    ...     "title": "One", "chart": {"series": "epsilon"},
+    ...     "axes": {"epsilon": {"set": "privacy.epsilon", "values": [0.5, 1]}},
+    ... }).axes
+    {'epsilon': {'0.5': {'privacy': {'epsilon': 0.5}}, '1': {'privacy': {'epsilon': 1}}}}
+    """
+
+    title: str
+    about: str = ""
+    seeds: list[int] = Field(default=[0], min_length=1)
+    calibrations: list[Calibration] = ["paper", "guaranteed"]
+    base: Table = {}
+    axes: dict[str, Axis] = Field(min_length=1)
+    adjust: list[Adjustment] = []
+    published: dict[str, float | dict[str, float]] = {}
+    chart: Chart
+    quick: Quick = Quick()
+    tune: Tuning | None = None
+
+    @field_validator("axes", mode="before")
+    @classmethod
+    def _spelt_out(cls, axes: Any) -> Any:
+        return {name: _values(axis) for name, axis in axes.items()} if isinstance(axes, Mapping) else axes
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Experiment:
+        for name, labels in {**self.quick.axes, **(self.tune.axes if self.tune else {})}.items():
+            for label in labels:
+                self._check(name, label)
+        for adjustment in self.adjust:
+            for name, wanted in adjustment.when.items():
+                for label in [wanted] if isinstance(wanted, str) else wanted:
+                    self._check(name, label)
+        for name in (self.chart.series, self.chart.x, self.tune and self.tune.over):
+            if name is not None:
+                self._check(name)
+        return self
+
+    def _check(self, axis: str, label: str | None = None) -> None:
+        if axis not in self.axes:
+            raise unknown("axis", axis, self.axes)
+        if label is not None and label not in self.axes[axis]:
+            raise unknown(f"value of axis {axis}", label, self.axes[axis])
+
+    def quickly(self) -> Experiment:
+        """The small version: the same code path, in minutes."""
+        small = self.quick
+        return self.model_copy(
+            update={
+                "base": merged(self.base, small.base),
+                "axes": chosen(self.axes, small.axes),
+                "seeds": small.seeds or self.seeds,
+                "calibrations": small.calibrations or self.calibrations,
+            }
+        )
+
+
+def _values(axis: Any) -> Any:
+    """`set = "privacy.epsilon", values = […]` spelt out as label by label."""
+    if not isinstance(axis, Mapping) or set(axis) != {"set", "values"}:
+        return axis
+    return {format(value, "") if isinstance(value, str) else f"{value:g}": nested(axis["set"], value) for value in axis["values"]}
+
+
+def nested(key: str, value: Any) -> Table:
+    """
+    >>> nested("privacy.epsilon", 1.0)
+    {'privacy': {'epsilon': 1.0}}
+    """
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    return dict(value)
+
+
+def chosen(axes: Mapping[str, Axis], labels: Mapping[str, list[str]]) -> dict[str, Axis]:
+    """The axes with only these labels, where some are given."""
+    return {
+        name: {label: axis[label] for label in labels[name]} if name in labels else axis for name, axis in axes.items()
+    }
+
+
+def merged(table: Mapping[str, Any], over: Mapping[str, Any]) -> Table:
+    """`table` with `over` put in, section by section; another `name` starts a section afresh, but for its nodes.
+
+    >>> merged({"graph": {"name": "ring", "directed": True, "nodes": 4}, "rounds": 9}, {"graph": {"name": "complete"}})
+    {'graph': {'nodes': 4, 'name': 'complete'}, 'rounds': 9}
+    """
+    result = dict(table)
+    for key, value in over.items():
+        old = result.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            if "name" in value and value["name"] != old.get("name", value["name"]):
+                old = {kept: old[kept] for kept in ("nodes",) if kept in old}
+            value = merged(old, value)
+        result[key] = value
+    return result
+
+
+def places() -> list[Path]:
+    """Where experiments are looked for: here, in the source checkout, and where an installation puts them."""
+    installed = Path(sysconfig.get_path("data")) / "share/tacit/experiments"
+    return list(dict.fromkeys([Path("experiments").resolve(), Path(__file__).parents[3] / "experiments", installed]))
+
+
+def available() -> dict[str, Path]:
+    """Every experiment by name; one of the working directory hides others of its name."""
+    found = [(folder, path) for folder in reversed(places()) for path in sorted(folder.glob("*/*.toml"))]
+    return dict(sorted((path.relative_to(folder).with_suffix("").as_posix(), path) for folder, path in found))
+
+
+def load(name: str) -> Experiment:
+    """The experiment called PAPER/TABLE."""
+    known = available()
+    if not known:
+        raise TacitError(f"there are no experiments; looked in {', '.join(map(str, places()))}")
+    if name not in known:
+        raise unknown("experiment", name, known)
+    return read(known[name])
+
+
+def read(path: Path) -> Experiment:
+    """The experiment in a file, checked whole."""
+    try:
+        return Experiment.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise TacitError(f"{path} is not valid TOML: {error}") from None
+    except ValidationError as error:
+        raise invalid(str(path), error) from None
+    except TacitError as error:
+        raise TacitError(f"{path}: {error}") from None
