@@ -44,6 +44,7 @@ def test_known_numbers(tacit, noise, rate, steps, delta, exact):
         "relation": "add-remove",
         "adversary": "sees every released value and knows every record but one",
         "reason": None,
+        "note": None,
     }
 
 

@@ -18,7 +18,7 @@ from tests.cli.conftest import NO_TARGET, QUICK, setting
 COMMAND = [str(Path(sys.executable).with_name("tacit")), "train"]
 FILES = {"config.toml", "history.csv", "ledger.sqlite", "models.safetensors", "checkpoint.safetensors", "result.json"}
 FILES |= {"nodes.csv", "graph.json", "report.html"}
-PRIVACY = {"claimed", "guaranteed", "delta", "unit", "relation", "adversary", "reason"}
+PRIVACY = {"claimed", "guaranteed", "delta", "unit", "relation", "adversary", "reason", "note"}
 OWN = Path(__file__).parents[1] / "runs/own.py"
 
 

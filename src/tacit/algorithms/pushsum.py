@@ -58,7 +58,7 @@ class D2P(Algorithm[PushSum]):
     scale: float | Array | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        if not 0 < self.lr < 1e30:  # what a float32 can still be multiplied by
+        if not 0 < self.lr <= torch.finfo(torch.float32).max:
             raise TacitError(f"{self.title}: lr must be positive and finite, not {self.lr}")
 
     @property

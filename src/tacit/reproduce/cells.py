@@ -7,10 +7,10 @@ import itertools
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tacit.algorithms import algorithms
 from tacit.errors import TacitError
+from tacit.graphs import graphs
 from tacit.reproduce.experiment import CALIBRATION, Adjustment, Axis, Experiment, Table, merged
 from tacit.runs import Config
 from tacit.runs.config import Drops
@@ -45,7 +45,6 @@ def expand(experiment: Experiment, held_out: int | None = None) -> list[Cell]:
     """Every cell, checked: each config is sound and names what exists.
 
     >>> axes = {"method": {"A": {"algorithm": "sgp", "without": ["calibration"]}, "B": {"algorithm": "dyn-d2p"}}}
-    >>> base = {"privacy": {"epsilon": 1.0}}
     >>> cells = expand(Experiment.model_validate({"title": "", "axes": axes, "chart": {"series": "method"}}))
     >>> [cell.title for cell in cells]
     ['A, seed 0', 'B, paper ε, seed 0', 'B, guaranteed ε, seed 0']
@@ -94,14 +93,11 @@ def _applies(adjustment: Adjustment, labels: Mapping[str, str]) -> bool:
 
 def _check(config: Config, where: str) -> None:
     """Names and parameters, before the first of many runs is made and not in the middle of the night."""
-    from tacit.graphs import graphs
-
-    given: dict[str, Any] = {"given": ("labels", "nodes")}
     try:
         algorithms.build(config.algorithm.name, config.algorithm.parameters)
         graphs.check(config.graph.name, config.graph.parameters, also=Drops.model_fields)
         datasets.check(config.data.name, config.data.parameters)
         models.check(config.model.name, config.model.parameters, given=("inputs", "classes"))
-        shards.check(config.sharding.name, config.sharding.parameters, **given)
+        shards.check(config.sharding.name, config.sharding.parameters, given=("labels", "nodes"))
     except TacitError as error:
         raise TacitError(f"{where}: {error}") from None

@@ -39,8 +39,8 @@ class Chart(Section):
 class Quick(Section):
     """What is smaller in `--quick`; `axes` names the values that stay."""
 
-    base: Table = {}
-    axes: dict[str, list[str]] = {}
+    base: Table = Field(default_factory=dict)
+    axes: dict[str, list[str]] = Field(default_factory=dict)
     seeds: list[int] | None = None
     calibrations: list[Calibration] | None = None
 
@@ -52,8 +52,8 @@ class Tuning(Section):
     tries: int = Field(ge=1)
     held_out: int = Field(ge=1)
     seed: int = 1000
-    base: Table = {}
-    axes: dict[str, list[str]] = {}
+    base: Table = Field(default_factory=dict)
+    axes: dict[str, list[str]] = Field(default_factory=dict)
     calibration: Calibration = "guaranteed"
     grid: dict[str, dict[str, list[Any]]]
 
@@ -71,11 +71,11 @@ class Experiment(Section):
     title: str
     about: str = ""
     seeds: list[int] = Field(default=[0], min_length=1)
-    calibrations: list[Calibration] = ["paper", "guaranteed"]
-    base: Table = {}
+    calibrations: list[Calibration] = Field(default=["paper", "guaranteed"])
+    base: Table = Field(default_factory=dict)
     axes: dict[str, Axis] = Field(min_length=1)
-    adjust: list[Adjustment] = []
-    published: dict[str, float | dict[str, float]] = {}
+    adjust: list[Adjustment] = Field(default_factory=list)
+    published: dict[str, float | dict[str, float]] = Field(default_factory=dict)
     chart: Chart
     quick: Quick = Quick()
     tune: Tuning | None = None
@@ -94,9 +94,9 @@ class Experiment(Section):
             for name, wanted in adjustment.when.items():
                 for label in [wanted] if isinstance(wanted, str) else wanted:
                     self._check(name, label)
-        for name in (self.chart.series, self.chart.x, self.tune and self.tune.over):
-            if name is not None:
-                self._check(name)
+        for axis in (self.chart.series, self.chart.x, self.tune.over if self.tune else None):
+            if axis is not None:
+                self._check(axis)
         return self
 
     def _check(self, axis: str, label: str | None = None) -> None:
@@ -122,7 +122,11 @@ def _values(axis: Any) -> Any:
     """`set = "privacy.epsilon", values = […]` spelt out as label by label."""
     if not isinstance(axis, Mapping) or set(axis) != {"set", "values"}:
         return axis
-    return {format(value, "") if isinstance(value, str) else f"{value:g}": nested(axis["set"], value) for value in axis["values"]}
+    return {_label(value): nested(axis["set"], value) for value in axis["values"]}
+
+
+def _label(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def nested(key: str, value: Any) -> Table:

@@ -21,7 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from tacit.errors import TacitError
 from tacit.reproduce.cells import Cell
-from tacit.runs import Config, from_config, storage
+from tacit.runs import from_config, storage
 from tacit.runs.build import Own
 from tacit.tasks import Dataset, datasets
 
@@ -66,7 +66,7 @@ def measure(cell: Cell) -> Result:
         "history": [{key: row[key] for key in _CURVE} for row in run.history],
         "seconds": round(time.monotonic() - began, 1),
         "error": error or run.stopped,
-        "config": cell.config.as_dict(),
+        "config": json.loads(cell.config.model_dump_json(exclude_none=True)),  # JSON has no infinity
         "held_out": cell.held_out,
     }
 
@@ -110,7 +110,9 @@ def _data(name: str, parameters: str, held_out: int | None) -> Dataset:
         raise TacitError(f"held_out = {held_out} must be below the {len(data.y)} training records of {name}")
     order = torch.from_numpy(np.random.default_rng(0).permutation(len(data.y)))
     test, train = order[:held_out], order[held_out:]
-    return Dataset(f"{name}, {held_out} held out", data.x[train], data.y[train], data.x[test], data.y[test], data.classes)
+    return Dataset(
+        f"{name}, {held_out} held out", data.x[train], data.y[train], data.x[test], data.y[test], data.classes
+    )
 
 
 def _kept(path: Path) -> Result | None:

@@ -98,7 +98,8 @@ def flat(experiment: Experiment, table: Sequence[Row]) -> list[dict[str, Any]]:
 
 def markdown(experiment: Experiment, table: Sequence[Row]) -> str:
     """
-    >>> experiment = Experiment.model_validate({"title": "T", "axes": {"graph": {"ring": {}}}, "chart": {"series": "graph"}})
+    >>> whole = {"title": "T", "axes": {"graph": {"ring": {}}}, "chart": {"series": "graph"}}
+    >>> experiment = Experiment.model_validate(whole)
     >>> print(markdown(experiment, [Row({"graph": "ring"}, 81.5, None, None, None)]))
     | graph | published | at claimed ε | really guaranteed ε | at guaranteed ε | its claimed ε |
     | --- | --- | --- | --- | --- | --- |
@@ -138,8 +139,7 @@ def _published(numbers: Mapping[str, Any], labels: Sequence[str]) -> float | Non
 def _curve(histories: Sequence[Sequence[Mapping[str, Any]]]) -> list[Point]:
     """The mean history, up to where the shortest ends."""
     return [
-        {key: _mean([point[key] for point in points]) for key in points[0]}
-        for points in zip(*histories, strict=False)
+        {key: _mean([point[key] for point in points]) for key in points[0]} for points in zip(*histories, strict=False)
     ]
 
 

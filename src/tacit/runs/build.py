@@ -50,11 +50,11 @@ def from_config(config: Config, own: Own | None = None) -> Run:
     parts = own.sharding or _shards(config.sharding, data, graph.nodes, config.seed)
     if any(len(part) and not 0 <= part.min() <= part.max() < len(data.y) for part in parts):
         raise TacitError(f"shards hold record numbers from 0 to {len(data.y) - 1}, and here is another one")
+    if len(parts) != graph.nodes:
+        raise TacitError(f"there are {len(parts)} shards for a graph of {graph.nodes} nodes: they must be as many")
     held = np.concatenate(parts)
     if len(np.unique(held)) < len(held):
         raise TacitError("shards share records: each record belongs to one node, and counts there once")
-    if len(parts) != graph.nodes:
-        raise TacitError(f"there are {len(parts)} shards for a graph of {graph.nodes} nodes: they must be as many")
     task = Task(
         own.model or _model(config.model, data, config.seed),
         data,

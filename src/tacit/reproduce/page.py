@@ -1,0 +1,168 @@
+"""The chart page of an experiment: one self-contained HTML file in the look of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from plotly.offline import get_plotlyjs
+
+from tacit.reports.charts import Figure, colour
+from tacit.reproduce.experiment import Chart, Experiment
+from tacit.reproduce.table import Measured, Row, flat
+
+_HEADINGS = {
+    "published": ("Published", "in the paper"),
+    "paper": ("Measured at the claimed ε", "noise by the paper’s formula"),
+    "guaranteed": ("Measured at the guaranteed ε", "noise so that ε is an upper bound"),
+}
+
+
+class Panel(NamedTuple):
+    id: str
+    heading: str
+    about: str
+    figure: Figure
+
+
+def page(experiment: Experiment, table: Sequence[Row], name: str, quick: bool) -> str:
+    """The HTML of an experiment's results."""
+    panels = _curves(experiment, table) if experiment.chart.kind == "curves" else _ends(experiment, table)
+    environment = Environment(
+        loader=ChoiceLoader(
+            [PackageLoader("tacit.reproduce", "assets"), PackageLoader("tacit.reports", "assets")],
+        ),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    series = _series(experiment.chart, table)
+    return environment.get_template("experiment.html").render(
+        name=name,
+        experiment=experiment,
+        quick=quick,
+        panels=panels,
+        figures={panel.id: panel.figure for panel in panels},
+        series=[(label, colour(i)) for i, label in enumerate(series)],
+        lines=flat(experiment, table),
+        plotly=get_plotlyjs(),
+    )
+
+
+def _ends(experiment: Experiment, table: Sequence[Row]) -> list[Panel]:
+    """Final accuracies: a panel for the published, one a calibration, for each value of axes not otherwise shown."""
+    chart = experiment.chart
+    panels: list[Panel] = []
+    for facet, members in _facets(experiment, table).items():
+        for which, (heading, about) in _HEADINGS.items():
+            traces = [
+                trace
+                for i, label in enumerate(_series(chart, table))
+                if (
+                    trace := _trace(
+                        chart, [row for row in members if row.labels[chart.series] == label], which, i, label
+                    )
+                )
+            ]
+            if traces:
+                where = f"{about}, {facet}" if facet else about
+                panels.append(Panel(f"chart-{len(panels)}", heading, where, _figure(traces, chart.x or chart.series)))
+    return _same_scale(panels)
+
+
+def _trace(chart: Chart, rows: Sequence[Row], which: str, index: int, label: str) -> Figure | None:
+    everywhere = [row.labels[chart.x] for row in rows if chart.x in row.labels] if chart.x else []
+    points = []
+    for row in rows:
+        measured = None if which == "published" else getattr(row, which) or row.plain
+        value = row.published if which == "published" else measured and measured.accuracy
+        if value is not None:
+            points.append((row.labels.get(chart.x or chart.series, "all"), value, measured and measured.deviation))
+    if not points:
+        return None
+    bars = chart.kind == "bars"
+    style: Figure = {"marker": {"color": colour(index)}} if bars else {"line": {"color": colour(index), "width": 2}}
+    if any(deviation for *_, deviation in points):
+        style["error_y"] = {"array": [deviation or 0 for *_, deviation in points], "color": "--muted", "thickness": 1}
+    return {
+        "type": "bar" if bars else "scatter",
+        "x": [x for x, *_ in points],
+        "y": [y for _, y, _ in points],
+        "name": label,
+        "meta": index,
+        "hovertemplate": f"{label}, %{{x}}: %{{y:.2f}} %<extra></extra>",
+        **style,
+    } | ({} if everywhere or bars else {"mode": "markers"})
+
+
+def _curves(experiment: Experiment, table: Sequence[Row]) -> list[Panel]:
+    """Accuracy and loss against rounds, a panel each a calibration."""
+    panels: list[Panel] = []
+    series = _series(experiment.chart, table)
+    for which in ("paper", "guaranteed"):
+        for column, heading in (("accuracy", "Test accuracy"), ("loss", "Test loss")):
+            traces = []
+            for row in table:
+                measured: Measured | None = getattr(row, which) or row.plain
+                if measured is not None and measured.curve:
+                    index = series.index(row.labels[experiment.chart.series])
+                    traces.append(_line(measured, column, index, ", ".join(row.labels.values())))
+            if any(getattr(row, which) for row in table):
+                about = _HEADINGS[which][0].removeprefix("Measured ")
+                axis = {"tickformat": ".0%"} if column == "accuracy" else {}
+                panels.append(
+                    Panel(f"chart-{len(panels)}", heading, about, _figure(traces, "Round", category=False, **axis))
+                )
+    return panels
+
+
+def _line(measured: Measured, column: str, index: int, label: str) -> Figure:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [point["round"] for point in measured.curve],
+        "y": [point[column] for point in measured.curve],
+        "name": label,
+        "meta": index,
+        "line": {"color": colour(index), "width": 2},
+        "hovertemplate": f"{label}<br>round %{{x}}: %{{y:.3f}}<extra></extra>",
+    }
+
+
+def _figure(traces: Sequence[Figure], x: str, category: bool = True, **axis: Any) -> Figure:
+    layout = {
+        "showlegend": False,
+        "barmode": "group",
+        "height": 300,
+        "margin": {"l": 44, "r": 12, "t": 12, "b": 44},
+        "xaxis": {"title": {"text": x}, **({"type": "category"} if category else {"rangemode": "tozero"})},
+        "yaxis": {**({"title": {"text": "accuracy, %"}} if category else {}), **axis},
+    }
+    return {"data": list(traces), "layout": layout}
+
+
+def _same_scale(panels: list[Panel]) -> list[Panel]:
+    """Panels are there to be compared, so their axes agree."""
+    values = [y for panel in panels for trace in panel.figure["data"] for y in trace["y"]]
+    if values:
+        low, high = max(0.0, min(values) - 5), min(100.0, max(values) + 3)
+        for panel in panels:
+            panel.figure["layout"]["yaxis"]["range"] = [low, high]
+    return panels
+
+
+def _series(chart: Chart, table: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(row.labels[chart.series] for row in table))
+
+
+def _facets(experiment: Experiment, table: Sequence[Row]) -> dict[str, list[Row]]:
+    """Rows by the axes that are neither along x nor a series; rows without such labels are in all of them."""
+    rest = [axis for axis in experiment.axes if axis not in (experiment.chart.x, experiment.chart.series)]
+    groups: dict[str, list[Row]] = {}
+    for row in table:
+        groups.setdefault(", ".join(f"{axis} {row.labels[axis]}" for axis in rest if axis in row.labels), []).append(
+            row
+        )
+    return groups

@@ -1,0 +1,63 @@
+"""From the name of an experiment to its table, files and page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tacit.reproduce import table
+from tacit.reproduce.cells import expand
+from tacit.reproduce.experiment import load
+from tacit.reproduce.page import page
+from tacit.reproduce.running import run_cells
+from tacit.reproduce.tuning import tune
+from tacit.runs import storage
+
+PAGE = "report.html"
+
+
+def reproduce(
+    name: str, *, quick: bool = False, out: Path | None = None, jobs: int = 1, tuning: bool = False
+) -> dict[str, Any]:
+    """Run what is left of an experiment and write table.md, table.csv, results.json and report.html.
+
+    With `tuning`, search the parameters of every method instead; what comes out is for the experiment's file.
+    """
+    experiment = load(name)
+    if quick:
+        experiment = experiment.quickly()
+    folder = out or Path("runs/reproduce") / f"{name}{'-tune' if tuning else ''}{'-quick' if quick else ''}"
+    if tuning:
+        return tune(experiment, folder, jobs)
+    cells = expand(experiment)
+    results = run_cells(cells, folder / "cells", jobs)
+    rows = table.rows(experiment, cells, results)
+    text = table.markdown(experiment, rows)
+    summary = {
+        "experiment": name,
+        "title": experiment.title,
+        "quick": quick,
+        "seeds": experiment.seeds,
+        "seconds": round(sum(result["seconds"] for result in results.values()), 1),
+        "rows": table.as_list(rows),
+        "out": str(folder),
+    }
+    heading = f"# {experiment.title}{' (quick)' if quick else ''}\n\n{experiment.about}\n\n"
+    storage.write(folder / "table.md", (heading + text + "\n").encode())
+    storage.write(folder / "table.csv", table.as_csv(experiment, rows).encode())
+    storage.write_json(folder / "results.json", summary)
+    storage.write(folder / PAGE, page(experiment, rows, name, quick).encode())
+    return {**summary, "table": _aligned(text)}
+
+
+def _aligned(markdown: str) -> str:
+    """The same table for a terminal, its columns lined up.
+
+    >>> print(_aligned("| a | bcd |\\n| --- | --- |\\n| 12 | 3 |"))
+    a   bcd
+    12  3
+    """
+    lines = [line.strip("| ").split(" | ") for line in markdown.splitlines()]
+    kept = lines[:1] + lines[2:]
+    widths = [max(map(len, column)) for column in zip(*kept, strict=True)]
+    return "\n".join("  ".join(f"{c:<{w}}" for c, w in zip(line, widths, strict=True)).rstrip() for line in kept)
