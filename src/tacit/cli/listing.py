@@ -13,10 +13,11 @@ from tacit.cli.app import app, emit, say
 def list_(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """Algorithms, graphs, models, data and shardings, a line each."""
+    """Algorithms, graphs, models, data, shardings and experiments, a line each."""
     from tacit.algorithms import algorithms
     from tacit.graphs import graphs
     from tacit.registry import Registry
+    from tacit.reproduce.experiment import available, read
     from tacit.tasks import datasets, models, shards
 
     registries: dict[str, Registry[Any]] = {
@@ -27,6 +28,7 @@ def list_(
         "shardings": shards,
     }
     kinds = {kind: registry.describe() for kind, registry in registries.items()}
+    kinds["experiments"] = {name: read(path).title for name, path in available().items()}
     if as_json:
         emit(kinds)
         return

@@ -77,7 +77,7 @@ def steps_epsilon(steps: Steps, delta: float, relation: Relation, tolerance: flo
 def _sum_of_worst(steps: Steps) -> float:
     """Pure differential privacy: the greatest loss log(1 + q (e^μ − 1)) of each Laplace step, added up."""
     worst = (n * (step.mu + math.log1p((1 - step.rate) * math.expm1(-step.mu))) for step, n in steps.items())
-    return math.fsum(worst) * _ROUNDED_UP
+    return math.fsum(worst)
 
 
 def _composed(steps: Steps, delta: float, relation: Relation, tolerance: float) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 
 from tacit.errors import BudgetExceeded, TacitError
 from tacit.privacy.planning import guarantee
+from tacit.privacy.statement import rounded_up
 
 if TYPE_CHECKING:
     from tacit.privacy.ledger import Ledger, Release
@@ -86,7 +87,7 @@ class Budget:
         row = int(spent.argmax())
         raise BudgetExceeded(
             f"the budget ε = {self.epsilon:g} at δ = {self.delta:g} ends before step {line.step}: node {row} has spent "
-            f"{before[row]:.4g}, and one more release would make {spent[row]:.4g}"
+            f"{rounded_up(before[row])}, and one more release would make {rounded_up(spent[row])}"
         )
 
 

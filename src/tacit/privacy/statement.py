@@ -60,7 +60,7 @@ def rounded_up(epsilon: float, digits: int = 4) -> str:
     >>> rounded_up(13.20499)
     '13.21'
     """
-    return f"{float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(epsilon))):g}"
+    return f"{float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(float(epsilon)))):g}"
 
 
 def assess(ledger: Ledger, delta: float) -> tuple[Array, str | None]:

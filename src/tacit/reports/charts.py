@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from tacit.privacy.statement import rounded_up
 from tacit.reports.record import Record
 
 Figure = dict[str, Any]
@@ -129,7 +130,7 @@ def _nodes(run: Record) -> Figure:
 def _about(row: dict[str, Any] | None) -> str:
     if row is None:
         return ""
-    spent = "none guaranteed" if row["guaranteed"] is None else f"guaranteed ε = {row['guaranteed']:.3g}"
+    spent = "none guaranteed" if row["guaranteed"] is None else f"guaranteed ε = {rounded_up(row['guaranteed'], 3)}"
     return f"<br>{row['records']:,} records<br>{spent}"
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
+from tacit.privacy.statement import rounded_up
 from tacit.reports import charts, words
 from tacit.reports.record import Record, Row, records, settings
 from tacit.runs import storage
@@ -49,7 +50,7 @@ def page(runs: Sequence[Record]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(number=number, share=share, size=size)
+    environment.filters.update(number=number, epsilon=epsilon, share=share, size=size)
     return environment.get_template("report.html").render(
         runs=runs,
         title=runs[0].name if len(runs) == 1 else f"{len(runs)} runs compared",
@@ -97,6 +98,11 @@ def differences(runs: Sequence[Record]) -> dict[str, list[str]]:
 
 def number(value: float | None, style: str = ".3g") -> str:
     return "none" if value is None else format(value, style)
+
+
+def epsilon(value: float | None) -> str:
+    """A guaranteed ε to three digits, never below itself."""
+    return "none" if value is None else rounded_up(value, 3)
 
 
 def share(value: float | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from tacit.privacy.statement import Privacy
+from tacit.privacy.statement import Privacy, rounded_up
 from tacit.reports.record import Record, Released
 
 _FALSE_ALARMS = 0.01
@@ -88,8 +88,8 @@ def _how_well(privacy: Privacy) -> str:
         return f"No privacy is guaranteed: {privacy.reason}."
     other = f"without that {privacy.unit}" if privacy.relation == "add-remove" else "with another in its place"
     words = (
-        f"Guaranteed ε = {epsilon:.4g} at δ = {delta:g}. Whatever anyone concludes from the messages, they would "
-        f"conclude at most e^ε ≈ {_factor(epsilon)} times as often as {other}, plus a chance of δ ({_one_in(delta)}). "
+        f"Guaranteed ε = {rounded_up(epsilon)} at δ = {delta:g}. Whatever anyone concludes from the messages, "
+        f"they would conclude at most e^ε ≈ {_factor(epsilon)} times as often as {other}, plus a chance of δ ({_one_in(delta)}). "
         f"An adversary who guesses which of the two it was is right at most {_percent(guess(epsilon, delta))} of the "
         f"time, where a coin gives 50%; one who may raise a false alarm once in a hundred times detects a "
         f"{privacy.unit} at most {_percent(detection(epsilon, delta))} of the time."
@@ -109,11 +109,12 @@ def _grounds(privacy: Privacy) -> str:
         return f"{claim}. It is a claim only, and nothing here supports it."
     if guaranteed > claimed * 1.005:
         return (
-            f"{claim}; really guaranteed is ε = {guaranteed:.4g}. The formula is an estimate that comes out too low "
-            f"here. {basis}: rely on it."
+            f"{claim}; really guaranteed is ε = {rounded_up(guaranteed)}. The formula is an estimate that comes out "
+            f"too low here. {basis}: rely on it."
         )
     if guaranteed < claimed * 0.995:
-        return f"{claim}, more than the ε = {guaranteed:.4g} that is guaranteed: the formula is cautious here. {basis}."
+        proven = f"more than the ε = {rounded_up(guaranteed)} that is guaranteed"
+        return f"{claim}, {proven}: the formula is cautious here. {basis}."
     return f"{claim}, and that is about what is guaranteed. {basis}."
 
 

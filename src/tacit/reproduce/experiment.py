@@ -19,6 +19,7 @@ Axis = dict[str, Table]
 """From a value's label to what it sets in the config; the key `without` lists axes that do not apply to it."""
 Calibration = Literal["paper", "guaranteed"]
 CALIBRATION = "calibration"
+_TAKEN = ("base", "axes", "adjust")  # what `like` takes from another experiment
 
 
 class Adjustment(Section):
@@ -188,10 +189,22 @@ def load(name: str) -> Experiment:
 def read(path: Path) -> Experiment:
     """The experiment in a file, checked whole."""
     try:
-        return Experiment.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise TacitError(f"{path} is not valid TOML: {error}") from None
+        return Experiment.model_validate(_whole(path))
     except ValidationError as error:
         raise invalid(str(path), error) from None
     except TacitError as error:
-        raise TacitError(f"{path}: {error}") from None
+        raise TacitError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
+
+
+def _whole(path: Path) -> Table:
+    """The file's tables, over those that it takes from another file by `like`."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise TacitError(f"cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise TacitError(f"{path} is not valid TOML: {error}") from None
+    if "like" not in table:
+        return table
+    other = _whole(path.with_name(f"{table.pop('like')}.toml"))
+    return merged({key: other[key] for key in _TAKEN if key in other}, table)

@@ -1,0 +1,161 @@
+"""`tacit reproduce`, from a TOML file to a table and a page."""
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+QUICK = ("reproduce", "tiny/one", "--quick", "--jobs", "1")
+FOLDER = Path("runs/reproduce/tiny/one-quick")
+
+
+def test_a_table_of_published_claimed_and_guaranteed(tacit, tiny):
+    ended = tacit(*QUICK)
+    assert ended.code == 0, ended.err
+    head, free, const, dyn = ended.out.splitlines()[1:5]
+    assert head.split("  ")[0].strip() == "method"
+    assert "at claimed ε" in head
+    assert "really guaranteed ε" in head
+    assert free.split()[:3] == ["Free", "–", "90.0"]
+    assert const.split()[:3] == ["Const", "3", "60.5"]
+    assert dyn.split()[:3] == ["Dyn", "3", "–"]
+    assert ended.out.splitlines()[-1].endswith("one-quick/report.html.")
+    assert {path.name for path in FOLDER.iterdir()} == {"cells", "table.md", "table.csv", "results.json", "report.html"}
+    assert "| Const | 3 | 60.5 |" in (FOLDER / "table.md").read_text()
+    rows = list(csv.DictReader((FOLDER / "table.csv").open()))
+    assert [row["method"] for row in rows] == ["Free", "Const", "Dyn"]
+    assert 2.9 < float(rows[1]["guaranteed_guaranteed"]) <= 3
+    assert float(rows[1]["paper_guaranteed"]) != float(rows[1]["guaranteed_guaranteed"])
+    assert rows[0]["plain_guaranteed"] == ""
+    assert 0 < float(rows[0]["plain_accuracy"]) <= 100
+
+
+def test_the_page_needs_nothing_else(tacit, tiny):
+    tacit(*QUICK)
+    page = (FOLDER / "report.html").read_text()
+    assert 'id="chart-2"' in page  # published, claimed, guaranteed
+    assert "Dyn" in page
+    assert "not the experiment" in page  # it says that it is the quick version
+    assert 'src="http' not in page
+
+
+def test_json_is_one_object(tacit, tiny):
+    ended = tacit(*QUICK, "--json")
+    result = json.loads(ended.out)
+    assert [row["labels"] for row in result["rows"]] == [
+        {"method": "Free"},
+        {"method": "Const", "epsilon": "3"},
+        {"method": "Dyn", "epsilon": "3"},
+    ]
+    assert result["rows"][1]["published"] == 60.5
+    assert result["rows"][1]["paper"]["runs"] == 1
+    assert result["rows"][1]["paper"]["curve"][-1]["round"] == 2
+    assert json.loads((FOLDER / "results.json").read_text()) == result
+
+
+def test_finished_cells_are_not_run_again(tacit, tiny, monkeypatch):
+    first = tacit(*QUICK, "--json")
+    cells = list((FOLDER / "cells").iterdir())
+    assert len(cells) == 5
+    monkeypatch.setattr("tacit.reproduce.running.from_config", None)  # anything that runs fails
+    again = tacit(*QUICK, "--json")
+    assert again.out == first.out
+    assert "5 of 5 cells are there already" in again.err
+
+
+def test_a_changed_setting_or_a_damaged_cell_is_run(tacit, tiny):
+    tacit(*QUICK)
+    next((FOLDER / "cells").iterdir()).write_text('{"acc')
+    assert "4 of 5 cells are there already" in tacit(*QUICK).err
+    tiny.write_text(tiny.read_text().replace('"const-d2p", lr = 0.5', '"const-d2p", lr = 0.4'))
+    assert "3 of 5 cells are there already" in tacit(*QUICK).err
+
+
+def test_seeds_give_a_deviation_and_out_is_obeyed(tacit, tiny):
+    tiny.write_text(tiny.read_text().replace("seeds = [0]\n", "seeds = [3, 4]\n"))
+    result = json.loads(tacit(*QUICK, "--json", "--out", "there").out)
+    assert result["rows"][2]["guaranteed"]["deviation"] > 0
+    assert " ± " in Path("there/table.md").read_text()
+
+
+def test_equal_tries_for_every_method(tacit, tiny):
+    ended = tacit("reproduce", "tiny/one", "--tune", "--jobs", "1", "--json")
+    result = json.loads(ended.out)
+    assert [line["method"] for line in result["tries"]] == ["Const", "Const", "Dyn", "Dyn"]
+    assert [line["method"] for line in result["best"]] == ["Const", "Dyn"]
+    best = max(result["tries"][:2], key=lambda line: line["accuracy"])
+    assert result["best"][0] == best
+    assert result["adjust"][0]["when"] == {"method": "Const", "epsilon": "3"}
+    tuned = Path("runs/reproduce/tiny/one-tune/tuned.toml").read_text()
+    tiny.write_text(tiny.read_text() + tuned)  # what tuning writes is what an experiment reads
+    assert tacit(*QUICK).code == 0
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        ("rounds = 2", "rouns = 2", 'unknown key of Free "rouns"; did you mean "rounds"?'),
+        ('"dyn-d2p"', '"dyn-dp"', 'Dyn, 3, paper: unknown algorithm "dyn-dp"; did you mean "dyn-d2p"?'),
+        ('series = "method"', 'series = "metod"', 'unknown axis "metod"; did you mean "method"?'),
+        ('epsilon = ["3"] }\nbase', 'epsilon = ["4"] }\nbase', 'unknown value of axis epsilon "4"'),
+        ('title = "Tiny"', "", "one.toml: title is missing"),
+        ('title = "Tiny"', "title =", "one.toml is not valid TOML"),
+        ('title = "Tiny"', 'title = "Tiny"\nlike = "two"', "two.toml: No such file"),
+    ],
+)
+def test_a_broken_experiment_is_told_in_a_sentence(tacit, tiny, before, after, sentence):
+    assert before in tiny.read_text()
+    tiny.write_text(tiny.read_text().replace(before, after))
+    ended = tacit(*QUICK)
+    assert (ended.code, ended.out) == (2, "")
+    assert sentence in ended.err
+    assert "Traceback" not in ended.err
+    assert not FOLDER.exists()
+
+
+def test_unknown_names_and_odd_arguments(tacit, tiny):
+    assert 'unknown experiment "tiny/won"; did you mean "tiny/one"?' in tacit("reproduce", "tiny/won").err
+    assert "--jobs must be at least 1, not 0" in tacit("reproduce", "tiny/one", "--jobs", "0").err
+    assert "Tiny" in tacit("list").out
+
+
+def test_no_experiments_at_all(tacit, monkeypatch, tmp_path):
+    monkeypatch.setattr("tacit.reproduce.experiment.places", lambda: [tmp_path / "nowhere"])
+    ended = tacit("reproduce", "a/b")
+    assert ended.code == 2
+    assert "looked in" in ended.err
+    assert "nowhere" in ended.err
+
+
+def test_processes_side_by_side_and_ctrl_c(tacit, tiny):
+    """Stopped after the first cell, it keeps that one; the same command then finishes, with the same numbers."""
+    tiny.write_text(tiny.read_text().replace("rounds = 2", "rounds = 150"))
+    command = [
+        str(Path(sys.executable).with_name("tacit")),
+        "reproduce",
+        "tiny/one",
+        "--quick",
+        "--jobs",
+        "2",
+        "--json",
+    ]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    cells = FOLDER / "cells"
+    deadline = time.monotonic() + 60
+    while not list(cells.glob("*.json")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=30)
+    done = len(list(cells.glob("*.json")))
+    assert (running.returncode, out) == (130, ""), err
+    assert "Traceback" not in err
+    assert 1 <= done < 5
+    tiny.write_text(tiny.read_text())
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert f"{done} of 5 cells are there already" in ended.stderr
+    assert len(json.loads(ended.stdout)["rows"]) == 3

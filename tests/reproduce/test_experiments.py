@@ -1,0 +1,89 @@
+"""Cells and their keys, and every experiment that is shipped."""
+
+from pathlib import Path
+
+import pytest
+
+from tacit.algorithms import Algorithm, algorithms
+from tacit.graphs import graphs
+from tacit.reproduce.cells import expand
+from tacit.reproduce.experiment import available, load, read
+from tacit.reproduce.running import measure
+from tacit.reproduce.tuning import tries
+
+SHIPPED = sorted(available())
+
+
+def test_the_grid_is_the_product_of_the_axes(tiny):
+    cells = expand(read(tiny))
+    assert len(cells) == 2 + 2 * 2 * 2 * 2  # seeds of Free, then methods × ε × calibrations × seeds
+    assert len({cell.key for cell in cells}) == len(cells)
+    last = cells[-1]
+    assert (last.labels, last.calibration, last.seed) == ({"method": "Dyn", "epsilon": "3"}, "guaranteed", 1)
+    assert (last.config.privacy.epsilon, last.config.privacy.calibration) == (3.0, "guaranteed")
+    assert last.config.algorithm.parameters == {"lr": 0.5, "clip": 0.25}
+    assert "clip" not in cells[-5].config.algorithm.parameters  # the adjustment is for ε = 3 only
+
+
+def test_a_key_is_of_the_whole_config(tiny):
+    keys = [cell.key for cell in expand(read(tiny))]
+    assert keys == [cell.key for cell in expand(read(tiny))]
+    tiny.write_text(tiny.read_text().replace("size = 16", "size = 15"))
+    assert not set(keys) & {cell.key for cell in expand(read(tiny))}
+
+
+def test_tuning_never_sees_the_test_set(tiny):
+    cell = tries(read(tiny))[0]
+    assert cell.held_out == 200
+    assert cell.key != expand(read(tiny))[0].key
+    assert measure(cell)["held_out"] == 200
+
+
+def test_all_of_the_issue_are_shipped():
+    names = ("table1", "table2", "figure2", "figure3", "figure4", "figure5")
+    assert set(SHIPPED) >= {f"dyn-d2p/{name}" for name in names}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_what_is_shipped_can_be_built(name):
+    experiment = load(name)
+    cells = expand(experiment) + expand(experiment.quickly()) + (tries(experiment) if experiment.tune else [])
+    for config in {cell.key: cell.config for cell in cells}.values():
+        assert isinstance(algorithms.build(config.algorithm.name, config.algorithm.parameters), Algorithm)
+    drawn = {str(cell.config.graph): cell.config.graph for cell in cells}
+    for graph in drawn.values():
+        assert graphs.build(graph.name, graph.parameters).nodes == graph.parameters["nodes"]
+
+
+@pytest.mark.parametrize("name", ["dyn-d2p/table1", "dyn-d2p/table2"])
+def test_published_numbers_are_those_of_the_paper(name):
+    published = load(name).published
+    assert all(set(row) == {"0.3", "0.7", "1", "3"} for row in published.values() if isinstance(row, dict))
+    assert published["Non-Private"] == {"dyn-d2p/table1": 82.16, "dyn-d2p/table2": 89.98}[name]
+    assert published["Dyn-D²P"]["0.3"] == {"dyn-d2p/table1": 71.87, "dyn-d2p/table2": 84.88}[name]
+    assert list(published) == list(load(name).axes["method"])
+
+
+def test_equal_effort():
+    cells = tries(load("dyn-d2p/table2"))
+    counts = {
+        method: sum(cell.labels["method"] == method for cell in cells)
+        for method in load("dyn-d2p/table2").axes["method"]
+    }
+    assert len(set(counts.values())) == 1, counts
+
+
+def test_a_real_cell_on_digits_learns(tmp_path):
+    whole = Path(tmp_path / "one.toml")
+    whole.write_text(
+        """title = "Digits"
+        chart = { kind = "curves", series = "method" }
+        base = { rounds = 60, privacy = { epsilon = 3.0, delta = 1e-4 }, model = "cnn", batch = { size = 16 } }
+        axes = { method = { "Dyn" = { algorithm = { name = "dyn-d2p", lr = 1.0 } } } }
+        """
+    )
+    claimed, guaranteed = (measure(cell) for cell in expand(read(whole)))
+    assert guaranteed["accuracy"] > 0.5
+    assert 2.9 < guaranteed["privacy"]["guaranteed"] <= 3
+    assert claimed["privacy"]["claimed"] == pytest.approx(3, rel=0.01)
+    assert [row["round"] for row in claimed["history"]] == list(range(0, 61, 3))
