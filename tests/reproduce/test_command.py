@@ -6,9 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
+import tomli_w
+
+from tacit.reproduce.cells import expand
+from tacit.reproduce.experiment import read
 
 QUICK = ("reproduce", "tiny/one", "--quick", "--jobs", "1")
 FOLDER = Path("runs/reproduce/tiny/one-quick")
@@ -27,7 +32,7 @@ def test_a_table_of_published_claimed_and_guaranteed(tacit, tiny):
     assert ended.out.splitlines()[-1].endswith("one-quick/report.html.")
     assert {path.name for path in FOLDER.iterdir()} == {"cells", "table.md", "table.csv", "results.json", "report.html"}
     assert "| Const | 3 | 60.5 |" in (FOLDER / "table.md").read_text()
-    rows = list(csv.DictReader((FOLDER / "table.csv").open()))
+    rows = list(csv.DictReader((FOLDER / "table.csv").read_text().splitlines()))
     assert [row["method"] for row in rows] == ["Free", "Const", "Dyn"]
     assert 2.9 < float(rows[1]["guaranteed_guaranteed"]) <= 3
     assert float(rows[1]["paper_guaranteed"]) != float(rows[1]["guaranteed_guaranteed"])
@@ -91,9 +96,16 @@ def test_equal_tries_for_every_method(tacit, tiny):
     best = max(result["tries"][:2], key=lambda line: line["accuracy"])
     assert result["best"][0] == best
     assert result["adjust"][0]["when"] == {"method": "Const", "epsilon": "3"}
-    tuned = Path("runs/reproduce/tiny/one-tune/tuned.toml").read_text()
-    tiny.write_text(tiny.read_text() + tuned)  # what tuning writes is what an experiment reads
-    assert tacit(*QUICK).code == 0
+    assert result["adjust"][1]["set"]["algorithm"].keys() == {"lr", "rho_c"}
+
+
+def test_what_tuning_writes_is_what_an_experiment_reads(tacit, tiny):
+    tacit("reproduce", "tiny/one", "--tune", "--jobs", "1")
+    tuned = tomllib.loads(Path("runs/reproduce/tiny/one-tune/tuned.toml").read_text())
+    tiny.write_text(tomli_w.dumps(tomllib.loads(tiny.read_text()) | tuned))
+    lr = tuned["adjust"][0]["set"]["algorithm"]["lr"]
+    cells = expand(read(tiny).quickly())
+    assert {cell.config.algorithm.parameters["lr"] for cell in cells if cell.labels["method"] == "Const"} == {lr}
 
 
 @pytest.mark.parametrize(
@@ -134,7 +146,7 @@ def test_no_experiments_at_all(tacit, monkeypatch, tmp_path):
 
 def test_processes_side_by_side_and_ctrl_c(tacit, tiny):
     """Stopped after the first cell, it keeps that one; the same command then finishes, with the same numbers."""
-    tiny.write_text(tiny.read_text().replace("rounds = 2", "rounds = 150"))
+    tiny.write_text(tiny.read_text().replace("rounds = 2", "rounds = 60"))
     command = [
         str(Path(sys.executable).with_name("tacit")),
         "reproduce",
@@ -155,7 +167,6 @@ def test_processes_side_by_side_and_ctrl_c(tacit, tiny):
     assert (running.returncode, out) == (130, ""), err
     assert "Traceback" not in err
     assert 1 <= done < 5
-    tiny.write_text(tiny.read_text())
     ended = subprocess.run(command, capture_output=True, text=True)
     assert f"{done} of 5 cells are there already" in ended.stderr
     assert len(json.loads(ended.stdout)["rows"]) == 3

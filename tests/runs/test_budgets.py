@@ -5,6 +5,7 @@ import pytest
 
 from tacit.errors import TacitError
 from tacit.privacy.planning import guarantee, plan
+from tacit.privacy.statement import rounded_up
 from tests.runs.cases import assert_same, interrupt_after, rows, small
 
 
@@ -17,8 +18,8 @@ def test_the_run_ends_at_the_last_step_that_fits(tmp_path):
     assert run.privacy.guaranteed == pytest.approx(costs[fits])
     assert "the budget ε = 1.2 at δ = 0.0001" in run.stopped
     assert "node " in run.stopped
-    assert f"{costs[fits]:.4g}" in run.stopped
-    assert f"{costs[fits + 1]:.4g}" in run.stopped
+    assert rounded_up(costs[fits]) in run.stopped
+    assert rounded_up(costs[fits + 1]) in run.stopped
     assert run.history[-1]["round"] == run.result()["rounds"] == fits
     assert not run.interrupted
 

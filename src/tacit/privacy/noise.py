@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -50,14 +51,17 @@ class Noise:
         return cls(os.urandom(32))
 
     def words(
-        self, purpose: str, nodes: npt.NDArray[np.int64], step: int | npt.NDArray[np.int64], count: int
+        self, purpose: str, nodes: npt.NDArray[np.int64], step: int | npt.NDArray[np.int64], count: int, first: int = 0
     ) -> Tensor:
-        """`count` uniform 32-bit words for each node, as int32 (n, count); `step` may differ from node to node."""
+        """`count` uniform 32-bit words for each node, from block `first` of its stream on, as int32 (n, count).
+
+        `step` may differ from node to node; a block has 4 words.
+        """
         key = hashlib.blake2b(purpose.encode(), key=self._key, digest_size=16).digest()
         blocks = -(-count // 4)
         counters = np.empty((len(nodes), blocks, 2), np.uint64)
         counters[:, :, 0] = ((nodes.astype(np.uint64) << np.uint64(32)) | np.asarray(step, np.uint64))[:, None]
-        counters[:, :, 1] = np.arange(blocks, dtype=np.uint64)
+        counters[:, :, 1] = np.arange(first, first + blocks, dtype=np.uint64)
         # ECB over distinct counters *is* counter mode, for all nodes in one call.
         bits = np.empty(counters.nbytes + 15, np.uint8)
         encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
@@ -69,31 +73,38 @@ class Noise:
         self, x: Tensor, scale: npt.NDArray[np.float64], purpose: str, nodes: npt.NDArray[np.int64], step: int
     ) -> None:
         """x[i] += N(0, scale[i]²) by Box–Muller. The radius has 62 bits, so tails reach beyond 9 deviations."""
-        half = -(-x.shape[1] // 2)
-        rest = x.shape[1] - half
-        for rows in _chunks(x):
-            words = self.words(purpose, nodes[rows], step, 3 * half).view(-1, 3, half)
-            radius = _log_uniform(words[:, 0], words[:, 1], x.dtype).mul_(-2).sqrt_()
-            radius.mul_(torch.from_numpy(scale[rows, None]).to(x.dtype))
+        for rows, columns in _chunks(x):
+            part = x[rows, columns]
+            half = -(-part.shape[1] // 2)
+            words = self.words(purpose, nodes[rows], step, 3 * half, 3 * columns.start // 8).view(-1, 3, half)
+            variance = torch.from_numpy(scale[rows, None] ** 2).to(x.dtype)
+            radius = _log_uniform(words[:, 0], words[:, 1], x.dtype).mul_(-2 * variance).sqrt_()
             angle = words[:, 2].to(x.dtype).mul_(math.pi * 2.0**-31)
-            x[rows, :half].addcmul_(radius, angle.cos())
-            x[rows, half:].addcmul_(radius[:, :rest], angle.sin_()[:, :rest])
+            part[:, :half].addcmul_(radius, angle.cos())
+            rest = part.shape[1] - half
+            part[:, half:].addcmul_(radius[:, :rest], angle.sin_()[:, :rest])
 
     def laplace_(
         self, x: Tensor, scale: npt.NDArray[np.float64], purpose: str, nodes: npt.NDArray[np.int64], step: int
     ) -> None:
         """x[i] += Laplace(0, scale[i]): an exponential from 62 bits, its sign from one more."""
-        width = x.shape[1]
-        for rows in _chunks(x):
-            words = self.words(purpose, nodes[rows], step, 2 * width).view(-1, 2, width)
+        for rows, columns in _chunks(x):
+            part = x[rows, columns]
+            width = part.shape[1]
+            words = self.words(purpose, nodes[rows], step, 2 * width, columns.start // 2).view(-1, 2, width)
             size = _log_uniform(words[:, 0], words[:, 1], x.dtype)
             sign = (words[:, 0] >> 31).mul_(2).add_(1).to(x.dtype)
-            x[rows].addcmul_(size.mul_(torch.from_numpy(-scale[rows, None]).to(x.dtype)), sign)
+            part.addcmul_(size.mul_(torch.from_numpy(-scale[rows, None]).to(x.dtype)), sign)
 
 
-def _chunks(x: Tensor) -> list[slice]:
-    rows = max(1, _CHUNK // max(1, x.shape[1]))
-    return [slice(start, start + rows) for start in range(0, x.shape[0], rows)]
+def _chunks(x: Tensor) -> Iterator[tuple[slice, slice]]:
+    """Several whole rows, or a part of one. Where columns are cut depends on their number alone, so that a node's
+    noise does not depend on who is hosted beside it."""
+    n, d = x.shape
+    rows = max(1, _CHUNK // max(1, d))
+    for row in range(0, n, rows):
+        for column in range(0, d, _CHUNK):
+            yield slice(row, row + rows), slice(column, min(column + _CHUNK, d))
 
 
 def _log_uniform(high: Tensor, low: Tensor, dtype: torch.dtype) -> Tensor:

@@ -89,9 +89,9 @@ def _how_well(privacy: Privacy) -> str:
     other = f"without that {privacy.unit}" if privacy.relation == "add-remove" else "with another in its place"
     words = (
         f"Guaranteed ε = {rounded_up(epsilon)} at δ = {delta:g}. Whatever anyone concludes from the messages, "
-        f"they would conclude at most e^ε ≈ {_factor(epsilon)} times as often as {other}, plus a chance of δ ({_one_in(delta)}). "
-        f"An adversary who guesses which of the two it was is right at most {_percent(guess(epsilon, delta))} of the "
-        f"time, where a coin gives 50%; one who may raise a false alarm once in a hundred times detects a "
+        f"they would conclude at most e^ε ≈ {_factor(epsilon)} times as often as {other}, plus a chance of δ "
+        f"({_one_in(delta)}). An adversary who guesses which of the two it was is right at most "
+        f"{_percent(guess(epsilon, delta))} of the time, where a coin gives 50%; one who may raise a false alarm once in a hundred times detects a "
         f"{privacy.unit} at most {_percent(detection(epsilon, delta))} of the time."
     )
     weak = guess(epsilon, delta) > 0.99

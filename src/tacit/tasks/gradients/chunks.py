@@ -6,13 +6,17 @@ SMALL = 2_000_000  # parameters × batch up to which nodes are better worked on 
 
 
 def slices(total: int, size: int) -> Iterator[slice]:
-    """0…total in pieces of at most `size`.
+    """0…total in pieces of at most `size`, as even as can be.
 
     >>> list(slices(5, 2))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    >>> list(slices(5, 4))
+    [slice(0, 3, None), slice(3, 5, None)]
     """
-    for start in range(0, total, max(1, size)):
-        yield slice(start, min(start + max(1, size), total))
+    pieces = -(-total // max(1, size))
+    even = -(-total // max(1, pieces))
+    for start in range(0, total, max(1, even)):
+        yield slice(start, min(start + even, total))
 
 
 def blocks(nodes: int, batch: int, records: int) -> Iterator[tuple[slice, slice]]:
