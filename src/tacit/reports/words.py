@@ -91,8 +91,8 @@ def _how_well(privacy: Privacy) -> str:
         f"Guaranteed ε = {rounded_up(epsilon)} at δ = {delta:g}. Whatever anyone concludes from the messages, "
         f"they would conclude at most e^ε ≈ {_factor(epsilon)} times as often as {other}, plus a chance of δ "
         f"({_one_in(delta)}). An adversary who guesses which of the two it was is right at most "
-        f"{_percent(guess(epsilon, delta))} of the time, where a coin gives 50%; one who may raise a false alarm once in a hundred times detects a "
-        f"{privacy.unit} at most {_percent(detection(epsilon, delta))} of the time."
+        f"{_percent(guess(epsilon, delta))} of the time, where a coin gives 50%; one who may raise a false alarm "
+        f"once in a hundred times detects a {privacy.unit} at most {_percent(detection(epsilon, delta))} of the time."
     )
     weak = guess(epsilon, delta) > 0.99
     return f"{words} A bound this high rules out very little." if weak else words
