@@ -101,8 +101,8 @@ def test_many_shard_sizes_need_few_computations(monkeypatch):
     calls = []
     import tacit.privacy.planning as module
 
-    real = module.calibrate
-    monkeypatch.setattr(module, "calibrate", lambda *a: (calls.append(1), real(*a))[1])
+    real = module.calibrate_steps
+    monkeypatch.setattr(module, "calibrate_steps", lambda *a, **k: (calls.append(1), real(*a, **k))[1])
     rates = np.random.default_rng(0).uniform(0.01, 0.1, 1000)
     scale = calibrated(const_d2p().over(50), poisson(*rates), 1.0, 1e-5)
     assert len(calls) <= 16
@@ -131,10 +131,10 @@ def test_refusals():
         dyn_d2p().mechanism(0, np.arange(2))
     with pytest.raises(TacitError, match="clip must be positive and finite, not -1"):
         dyn_d2p(clip=-1.0)
+    general = algorithms.build("d2p", {"clip": [1.0] * 3, "noise_multiplier": [1.0] * 5})
     with pytest.raises(TacitError, match="lists 3 values, fewer than the 5 rounds"):
-        run_rounds(
-            algorithms.build("d2p", {"clip": [1.0] * 3, "noise_multiplier": [1.0] * 3}).over(5),
-            digits_task(nodes=4),
-            Simulated(graphs.build("ring", {"nodes": 4})),
-            5,
-        )
+        general.over(5)
+    with pytest.raises(TacitError, match="positive and finite values, not -1"):
+        algorithms.build("d2p", {"clip": [1.0, -1.0], "noise_multiplier": [1.0, 1.0]})
+    with pytest.raises(TacitError, match="noise_multiplier must be positive"):
+        dyn_d2p(noise_multiplier=0.0)

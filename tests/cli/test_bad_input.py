@@ -88,6 +88,8 @@ def test_unknown_keys(tacit, change, words):
         ("graph.drop_links=often", "drop_links = 'often' should be a valid number"),
         ("graph.drop_links=1", "drop_links = 1 should be less than 1"),
         ("algorithm.lr=fast", "algorithm dyn-d2p: lr = 'fast' should be a valid number"),
+        ("algorithm=gone.py:A", "algorithm gone.py:A: there is no file"),
+        ("name=../../evil", "name"),
         ("algorithm.lr=0", "lr must be positive and finite, not 0"),
         ("algorithm.clip=nan", "clip must be positive and finite, not nan"),
         ("network.link_time=-1", "network.link_time = -1 should be greater than or equal to 0"),

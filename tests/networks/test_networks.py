@@ -128,7 +128,7 @@ def test_what_is_not_finite_never_leaves(bad):
 
 def test_large_finite_values_are_not_mistaken_for_infinite_ones():
     x = torch.full((6, 2), 2e38)
-    Simulated(GRAPHS["one-peer-exponential"]).mix(0, x)
+    assert torch.equal(Simulated(GRAPHS["one-peer-exponential"]).mix(0, x)[0], x)
 
 
 def test_ten_thousand_nodes_are_ordinary():

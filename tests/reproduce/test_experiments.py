@@ -7,7 +7,7 @@ import pytest
 from tacit.algorithms import Algorithm, algorithms
 from tacit.graphs import graphs
 from tacit.reproduce.cells import expand
-from tacit.reproduce.experiment import available, load, read
+from tacit.reproduce.files import available, load, read
 from tacit.reproduce.running import measure
 from tacit.reproduce.tuning import tries
 
@@ -76,12 +76,17 @@ def test_a_real_cell_on_digits_learns(tmp_path):
     whole.write_text(
         """title = "Digits"
         chart = { kind = "curves", series = "method" }
-        base = { rounds = 40, evaluate_every = 20, privacy = { epsilon = 3.0, delta = 1e-4 }, model = { name = "cnn", width = 4 }, batch = { size = 16 } }
-        axes = { method = { "Dyn" = { algorithm = { name = "dyn-d2p", lr = 1.0 } } } }
+        [base]
+        rounds = 60
+        evaluate_every = 20
+        batch = { size = 16 }
+        privacy = { epsilon = 3.0, delta = 1e-4 }
+        [axes]
+        method = { "Dyn" = { algorithm = { name = "dyn-d2p", lr = 1.0 } } }
         """
     )
     claimed, guaranteed = (measure(cell) for cell in expand(read(whole)))
     assert guaranteed["accuracy"] > 0.5
     assert 2.9 < guaranteed["privacy"]["guaranteed"] <= 3
     assert claimed["privacy"]["claimed"] == pytest.approx(3, rel=0.01)
-    assert [row["round"] for row in claimed["history"]] == list(range(0, 41, 20))
+    assert [row["round"] for row in claimed["history"]] == list(range(0, 61, 20))

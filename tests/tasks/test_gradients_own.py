@@ -92,7 +92,7 @@ OWN = {
 @pytest.mark.parametrize("name", OWN)
 @pytest.mark.parametrize("share", [None, ["*w*"]])
 def test_auto_is_right_on_any_module(monkeypatch, name, share):
-    monkeypatch.setattr("tacit.tasks.gradients.SMALL", 0)  # so that auto prefers ghost, however small the model
+    monkeypatch.setattr("tacit.tasks.gradients.ghost.LARGE", 0)  # so that auto prefers ghost, however small the model
     torch.manual_seed(0)
     ghost, make = OWN[name]
     module = make().double()

@@ -105,7 +105,8 @@ def test_refused_layers(layer, sentence):
 
 
 def test_accepted_layers():
-    check_module(nn.Sequential(nn.InstanceNorm2d(4), nn.GroupNorm(2, 4), nn.Dropout(0.0), nn.LayerNorm(4), nn.ReLU()))
+    layers = (nn.InstanceNorm2d(4), nn.GroupNorm(2, 4), nn.Dropout(0.0), nn.LayerNorm(4), nn.ReLU())
+    assert check_module(nn.Sequential(*layers)) is None
 
 
 class Counter(nn.Module):

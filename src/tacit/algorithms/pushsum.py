@@ -65,6 +65,13 @@ class D2P(Algorithm[PushSum]):
     def title(self) -> str:
         return self.name
 
+    def over(self, rounds: int) -> Self:
+        """Both schedules must have a value for every round: better told now than in the round that lacks it."""
+        for schedule in (self.clip, self.noise):
+            if schedule is not None:
+                schedule(rounds - 1, rounds)
+        return super().over(rounds)
+
     def start(self, task: Task, graph: Graph) -> PushSum:
         x = task.initial()
         return PushSum(x, torch.ones(task.n, dtype=x.dtype))
@@ -131,7 +138,8 @@ def dyn_d2p(
     name: str = "Dyn-D²P",
 ) -> D2P:
     """Dyn-D²P: clipping bound C₀ρ_c^(−k/K) shrinks and per-step budget μ₀ρ_μ^(k/K) grows over the rounds."""
-    for key, value in {"clip": clip, "rho_c": rho_c, "rho_mu": rho_mu}.items():
+    noise = 1.0 if noise_multiplier is None else noise_multiplier
+    for key, value in {"clip": clip, "rho_c": rho_c, "rho_mu": rho_mu, "noise_multiplier": noise}.items():
         if not 0 < value < math.inf:
             raise TacitError(f"{name}: {key} must be positive and finite, not {value}")
     bounds, multipliers = Geometric(clip, 1 / rho_c), Geometric(1.0, 1 / rho_mu)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -35,6 +36,11 @@ class Listed:
     """
 
     values: Sequence[float]
+
+    def __post_init__(self) -> None:
+        wrong = [value for value in self.values if not 0 < value < math.inf]
+        if wrong:
+            raise TacitError(f"a schedule lists positive and finite values, not {wrong[0]}")
 
     def __call__(self, k: int, K: int) -> float:
         if len(self.values) < K:

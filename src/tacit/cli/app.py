@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import warnings
 from typing import Any, NoReturn
@@ -19,12 +20,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 err = Console(stderr=True)
+_TOO_LARGE = "this does not fit into memory: use fewer nodes, a smaller model or a smaller batch"
+INTERRUPTED = 130  # what shells give for Ctrl-C
 _out = Console()
 
 
 def say(line: str) -> None:
     """A line on standard output, as it is: only a terminal wraps it."""
-    _out.print(line, highlight=False, markup=False, soft_wrap=True)
+    _out.print(line, highlight=False, markup=False, soft_wrap=True, emoji=False)
 
 
 def emit(value: dict[str, Any]) -> None:
@@ -45,13 +48,19 @@ def main() -> None:
         except OSError as error:
             _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
         except MemoryError:
-            _fail("this does not fit into memory: use fewer nodes, a smaller model or a smaller batch")
+            _fail(_TOO_LARGE)
+        except Exception as error:
+            if os.environ.get("TACIT_DEBUG"):
+                raise
+            text = " ".join(str(error).split()) or "no more is known"
+            lack = "allocate" in text  # torch's word for memory
+            _fail(_TOO_LARGE if lack else f"{type(error).__name__}: {text} (TACIT_DEBUG=1 shows where)")
 
 
 def _fail(sentence: str) -> NoReturn:
-    err.print("error:", sentence, style="red", highlight=False, soft_wrap=True, markup=False)
+    err.print("error:", sentence, style="red", highlight=False, soft_wrap=True, markup=False, emoji=False)
     sys.exit(2)
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
-    err.print(f"warning: {message}", style="yellow", highlight=False, soft_wrap=True, markup=False)
+    err.print(f"warning: {message}", style="yellow", highlight=False, soft_wrap=True, markup=False, emoji=False)

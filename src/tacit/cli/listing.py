@@ -17,7 +17,7 @@ def list_(
     from tacit.algorithms import algorithms
     from tacit.graphs import graphs
     from tacit.registry import Registry
-    from tacit.reproduce.experiment import available, read
+    from tacit.reproduce.files import available, read
     from tacit.tasks import datasets, models, shards
 
     registries: dict[str, Registry[Any]] = {

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tacit.cli.app import app, emit, err, say
-from tacit.cli.train import _INTERRUPTED
+from tacit.cli.app import INTERRUPTED, app, emit, err, say
 from tacit.errors import TacitError
 
 
@@ -31,7 +30,7 @@ def reproduce(
         result = run(experiment, quick=quick, out=out, jobs=jobs or min(os.cpu_count() or 1, 8), tuning=tune)
     except KeyboardInterrupt:
         err.print("Stopped; what is finished is kept, and the same command goes on from there.")
-        raise typer.Exit(_INTERRUPTED) from None
+        raise typer.Exit(INTERRUPTED) from None
     table = result.pop("table", "")
     if as_json:
         emit(result)
@@ -40,6 +39,7 @@ def reproduce(
             say("  ".join(str(value) for value in line.values() if value is not None))
         say(f"All tries are in {result['out']}/tuning.json, the best for the experiment's file in tuned.toml.")
     else:
-        say(f"{result['title']}: test accuracy in %")
+        small = " (quick: smaller in every way, so not the experiment's numbers)" if quick else ""
+        say(f"{result['title']}: test accuracy in %{small}")
         say(table)
         say(f"Everything is in {result['out']}; the page to look at is {result['out']}/report.html.")

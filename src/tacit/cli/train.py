@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tacit.cli.app import app, emit, err, say
+from tacit.cli.app import INTERRUPTED, app, emit, err, say
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
     from tacit.runs import Run
-
-_INTERRUPTED = 130  # what shells give for Ctrl-C
 
 
 @app.command()
@@ -43,7 +41,7 @@ def train(
     else:
         _report(run)
     if run.interrupted:
-        raise typer.Exit(_INTERRUPTED)
+        raise typer.Exit(INTERRUPTED)
 
 
 def _new(path: Path | None, settings: list[str], out: Path | None) -> Run:

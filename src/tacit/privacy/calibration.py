@@ -8,7 +8,7 @@ import dp_accounting
 from tacit.errors import TacitError
 from tacit.privacy.accountant import steps_epsilon
 from tacit.privacy.bounded import Relation
-from tacit.privacy.steps import read_steps
+from tacit.privacy.steps import Steps, read_steps
 
 _FAR = math.log(2.0**40)
 _NEAR = math.log(0.996)  # the search ends at an ε between this share of the target and the target
@@ -32,18 +32,33 @@ def calibrate(
     >>> 3.730 < scale < 3.746
     True
     """
+    return calibrate_steps(lambda s: read_steps(event_at(s), relation), epsilon, delta, relation, start=start)
+
+
+def calibrate_steps(
+    steps_at: Callable[[float], Steps],
+    epsilon: float,
+    delta: float,
+    relation: Relation,
+    *,
+    start: float = 1.0,
+    near: float | None = None,
+) -> float:
+    """`calibrate` for a stream that is a bag of steps already; a scale known to be `near` saves the quick search."""
     if not 0 < epsilon < math.inf:
         raise TacitError(f"noise can be calibrated for a finite ε above 0, not for ε = {epsilon}")
-    if not 0 < delta < 1:
-        raise TacitError(f"noise can be calibrated for a δ between 0 and 1, not for δ = {delta}")
+    if not 0 <= delta < 1:
+        raise TacitError(f"noise can be calibrated for a δ from 0 to 1, not for δ = {delta}")
 
     def excess(log_scale: float, tolerance: float) -> float:
         """log(ε/target), kept finite; enough noise makes it 0 or less."""
-        steps = read_steps(event_at(math.exp(log_scale)), relation)
-        spent = steps_epsilon(steps, delta, relation, tolerance)
+        spent = steps_epsilon(steps_at(math.exp(log_scale)), delta, relation, tolerance)
         return min(20.0, math.log(spent / epsilon)) if spent > epsilon * 1e-9 else -20.0
 
-    rough = _least(lambda at: excess(at, 0.1), math.log(start), _ROUGH, 0.3, (epsilon, delta))
+    if near is None:
+        rough = _least(lambda at: excess(at, 0.1), math.log(start), _ROUGH, 0.3, (epsilon, delta))
+    else:
+        rough = math.log(near)
     return math.exp(_least(lambda at: excess(at, 0.006), rough, _NEAR, 0.01, (epsilon, delta)))
 
 

@@ -1,4 +1,4 @@
-"""What the Dyn-D²P paper *claims* (dyn-d2p.txt, Eqs 4 and 6 to 9). A claim is not a guarantee.
+"""What the Dyn-D²P paper *claims* (Eqs 4 and 6 to 9). A claim is not a guarantee.
 
 The formulas rest on a central limit theorem that is far from its limit at the paper's own settings: with
 2,500 records, 3,500 rounds and δ = 1e-4 a claimed ε of 0.3, 0.7, 1 or 3 is really 0.67, 2.2, 3.0 or 5.8.

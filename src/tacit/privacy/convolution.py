@@ -137,4 +137,6 @@ def _solve(mass: Array, h: float, delta: float) -> float:
     if high == 0:
         return 0.0
     total, weighted = parts(low)
+    if weighted <= 0:  # the loss is so large that e^(ih − x) has vanished
+        return (low + 1) * h
     return low * h + math.log((total - delta) / weighted)

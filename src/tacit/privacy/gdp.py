@@ -1,7 +1,7 @@
 """Gaussian differential privacy: the exact trade between μ, ε and δ of the Gaussian mechanism.
 
 A release of Gaussian noise with multiplier σ (standard deviation ÷ sensitivity) is μ-GDP with μ = 1/σ,
-releases compose as μ² = Σ μ_k², and μ-GDP is (ε, δ)-DP exactly when (dyn-d2p.txt, Eq. 4; Dong, Roth and Su
+releases compose as μ² = Σ μ_k², and μ-GDP is (ε, δ)-DP exactly when (Dyn-D²P, Eq. 4; Dong, Roth and Su
 2019)
 
     δ ≥ δ(ε, μ) = Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2).

@@ -55,8 +55,9 @@ class _Noisy(Mechanism):
 
     def multipliers(self, n: int) -> Array:
         multipliers = np.broadcast_to(np.asarray(self.noise_multiplier, np.float64), (n,))
-        if not ((multipliers > 0) & np.isfinite(multipliers)).all():
-            raise TacitError(f"a noise multiplier must be positive and finite, not {self.noise_multiplier}")
+        wrong = multipliers[~((multipliers > 0) & np.isfinite(multipliers))]
+        if len(wrong):
+            raise TacitError(f"a noise multiplier must be positive and finite, not {wrong[0]}")
         return multipliers
 
     def _scale(self, bounded: Bounded, multipliers: Array) -> Array:

@@ -7,14 +7,14 @@ from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
-from dp_accounting import DpEvent
 
 from tacit.privacy.accountant import dominating_rates, epsilon
 from tacit.privacy.bounded import Sampling, SamplingKind
-from tacit.privacy.calibration import calibrate
+from tacit.privacy.calibration import calibrate_steps
 from tacit.privacy.events import stream
 from tacit.privacy.ledger import Array, Release
 from tacit.privacy.mechanism import Mechanism
+from tacit.privacy.steps import Steps, read_steps
 
 
 class Planned(NamedTuple):
@@ -81,11 +81,16 @@ def calibrated(method: Method, sampling: Sampling, epsilon_: float, delta: float
     rates = _rates(sampling.kind, sampling.rate)
     scale = np.empty(len(rates))
     one = np.zeros(1, np.int64)
-    for rate in np.unique(rates):
+    unit = method.with_noise(np.ones(1))
+    last: tuple[float, float] | None = None
+    for rate in np.unique(rates).tolist():
         alone = Sampling(sampling.kind, np.array([rate]), sampling.relation)
+        steps = read_steps(stream(plan(unit, alone, one), one), sampling.relation)
 
-        def event_at(s: float, alone: Sampling = alone) -> DpEvent:
-            return stream(plan(method.with_noise(np.array([s])), alone, one), one)
+        def steps_at(s: float, steps: Steps = steps) -> Steps:
+            return Steps({step._replace(mu=step.mu / s): count for step, count in steps.items()})
 
-        scale[rates == rate] = calibrate(event_at, epsilon_, delta, sampling.relation)
+        guess = None if last is None else last[1] * rate / last[0]  # noise grows about as the rate does
+        found = calibrate_steps(steps_at, epsilon_, delta, sampling.relation, near=guess)
+        scale[rates == rate], last = found, (rate, found)
     return scale

@@ -27,10 +27,10 @@ def drawing(graph: Graph) -> dict[str, Any]:
     """
     shown = min(graph.period or MOST_ROUNDS, MOST_ROUNDS)
     directed = graph.directed
-    rounds = [_links(graph, t, directed) for t in range(shown)]
     degrees = np.array([graph.out_degrees(t) for t in range(shown)])
-    counts = [len(links) for links in rounds]
+    counts = [int(sent.sum()) // (1 if directed else 2) for sent in degrees]
     small = graph.nodes <= MOST_NODES and sum(counts) <= MOST_LINKS
+    rounds = [_links(graph, t, directed) for t in range(shown)] if small else []
     return {
         "description": graph.description,
         "nodes": graph.nodes,
@@ -40,7 +40,7 @@ def drawing(graph: Graph) -> dict[str, Any]:
         "sends_to": [int(degrees.min()), int(degrees.max())],
         "window": graph.window() if small else None,
         "positions": _positions(graph, rounds) if small else [],
-        "rounds": rounds if small else [],
+        "rounds": rounds,
     }
 
 

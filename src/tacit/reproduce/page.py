@@ -53,19 +53,13 @@ def page(experiment: Experiment, table: Sequence[Row], name: str, quick: bool) -
 
 def _ends(experiment: Experiment, table: Sequence[Row]) -> list[Panel]:
     """Final accuracies: a panel for the published, one a calibration, for each value of axes not otherwise shown."""
-    chart = experiment.chart
+    chart, series = experiment.chart, _series(experiment.chart, table)
     panels: list[Panel] = []
     for facet, members in _facets(experiment, table).items():
         for which, (heading, about) in _HEADINGS.items():
-            traces = [
-                trace
-                for i, label in enumerate(_series(chart, table))
-                if (
-                    trace := _trace(
-                        chart, [row for row in members if row.labels[chart.series] == label], which, i, label
-                    )
-                )
-            ]
+            of = {label: [row for row in members if row.labels[chart.series] == label] for label in series}
+            found = [_trace(chart, of[label], which, i, label) for i, label in enumerate(series)]
+            traces = [trace for trace in found if trace is not None]
             if traces:
                 where = f"{about}, {facet}" if facet else about
                 panels.append(Panel(f"chart-{len(panels)}", heading, where, _figure(traces, chart.x or chart.series)))
@@ -73,13 +67,13 @@ def _ends(experiment: Experiment, table: Sequence[Row]) -> list[Panel]:
 
 
 def _trace(chart: Chart, rows: Sequence[Row], which: str, index: int, label: str) -> Figure | None:
-    everywhere = [row.labels[chart.x] for row in rows if chart.x in row.labels] if chart.x else []
     points = []
     for row in rows:
-        measured = None if which == "published" else getattr(row, which) or row.plain
-        value = row.published if which == "published" else measured and measured.accuracy
-        if value is not None:
-            points.append((row.labels.get(chart.x or chart.series, "all"), value, measured and measured.deviation))
+        measured: Measured | None = None if which == "published" else getattr(row, which) or row.plain
+        value = row.published if measured is None else measured.accuracy
+        if value is not None and (measured or which == "published"):
+            place = row.labels.get(chart.x or chart.series, f"no {chart.x}")
+            points.append((place, value, measured.deviation if measured else None))
     if not points:
         return None
     bars = chart.kind == "bars"
@@ -94,7 +88,7 @@ def _trace(chart: Chart, rows: Sequence[Row], which: str, index: int, label: str
         "meta": index,
         "hovertemplate": f"{label}, %{{x}}: %{{y:.2f}} %<extra></extra>",
         **style,
-    } | ({} if everywhere or bars else {"mode": "markers"})
+    }
 
 
 def _curves(experiment: Experiment, table: Sequence[Row]) -> list[Panel]:
@@ -147,9 +141,10 @@ def _same_scale(panels: list[Panel]) -> list[Panel]:
     """Panels are there to be compared, so their axes agree."""
     values = [y for panel in panels for trace in panel.figure["data"] for y in trace["y"]]
     if values:
-        low, high = max(0.0, min(values) - 5), min(100.0, max(values) + 3)
+        bars = any(trace["type"] == "bar" for panel in panels for trace in panel.figure["data"])
+        low = 0.0 if bars else max(0.0, min(values) - 5)  # a bar cut off below would lie about its length
         for panel in panels:
-            panel.figure["layout"]["yaxis"]["range"] = [low, high]
+            panel.figure["layout"]["yaxis"]["range"] = [low, min(100.0, max(values) + 3)]
     return panels
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tacit.reproduce import table
 from tacit.reproduce.cells import expand
-from tacit.reproduce.experiment import load
+from tacit.reproduce.files import load
 from tacit.reproduce.page import page
 from tacit.reproduce.running import run_cells
 from tacit.reproduce.tuning import tune

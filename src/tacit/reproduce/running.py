@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -83,6 +84,8 @@ def _finished(cells: Sequence[Cell], jobs: int) -> Iterator[tuple[Cell, Result]]
         futures = {pool.submit(measure, cell): cell for cell in cells}
         for future in as_completed(futures):
             yield futures[future], future.result()
+    except BrokenProcessPool:
+        raise TacitError("a process was ended from outside, for want of memory perhaps: try --jobs 1") from None
     except BaseException:
         for child in multiprocessing.active_children():  # a half-done cell is of no use to anyone
             child.terminate()

@@ -74,7 +74,7 @@ class Drops(Section):
 class Config(Section):
     """A whole run."""
 
-    name: str | None = None
+    name: str | None = Field(default=None, pattern=r"^[\w\-. ]*\w$")
     seed: int = Field(default=0, ge=0, lt=2**63)
     rounds: int = Field(default=200, ge=1)
     evaluate_every: int | None = Field(default=None, ge=1)

@@ -86,6 +86,8 @@ class Run:
         """Take up the run in `out`: the rounds that follow are those an unbroken run would have made."""
         if not self.task.noise.reproducible:
             raise TacitError("a run whose noise comes from the operating system cannot be repeated, so not resumed")
+        if not (out / "ledger.sqlite").is_file():
+            raise TacitError(f"{out} has no ledger.sqlite, so what it has released is not known: put it back")
         at, seconds = Checkpoint.load(out, self._at, self.algorithm.title, self.config)
         history = storage.read_history(out / "history.csv")
         self._use(out)

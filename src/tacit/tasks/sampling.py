@@ -64,11 +64,13 @@ class Sampler:
             self._epoch = np.full(len(sizes), -1)
         self.sampling = Sampling(self.kind, rate, _relation(self.kind, relation))
         self._valid = torch.arange(self._widest)[None, :] < torch.from_numpy(sizes)[:, None]
+        if self.kind == "none":
+            self._all = self._pad(self._valid)
 
     def draw(self, step: int) -> Draw:
         """The records of draw number `step`."""
         if self.kind == "none":
-            return self._pad(self._valid)
+            return self._all
         if self.kind == "poisson":
             # ⌊q·2³²⌋ of the 2³² words say yes, so the rate that runs never exceeds the rate accounted.
             limit = torch.from_numpy(np.floor(self.sampling.rate * 2.0**32).astype(np.int64) - 2**31)

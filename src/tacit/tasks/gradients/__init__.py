@@ -14,7 +14,6 @@ from torch import Tensor
 from tacit.errors import TacitError, unknown
 from tacit.tasks.clip import Clip
 from tacit.tasks.gradients import ghost, stacked, summed, vectorised
-from tacit.tasks.gradients.chunks import SMALL
 from tacit.tasks.gradients.objective import FunctionObjective, ModuleObjective, Objective
 
 __all__ = ["Engine", "FunctionObjective", "Gradients", "ModuleObjective", "Objective"]
@@ -31,7 +30,8 @@ class Gradients:
         self.objective, self.engine = objective, engine
         self._chain = stacked.chain(objective)
         self._layers = ghost.layers(objective)
-        self._records: int | None = None  # that ghost works on at once; 0: it cannot be used; None: not tried yet
+        self._plan: ghost.Plan | None = None  # of the ghost engine; None: it cannot be used, or was not tried yet
+        self._probed = self._layers is None
 
     def losses(self, params: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """Losses (n, B)."""
@@ -70,7 +70,7 @@ class Gradients:
             return "stacked"
         if clip is None:
             return "summed"
-        large = self.objective.layout.d * y.shape[1] > SMALL
+        large = self.objective.layout.d * y.shape[1] > ghost.LARGE
         return "ghost" if large and clip.norm != "l1" and self._ghostable(params, x, y) else "vectorised"
 
     def _sum(self, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, clip: Clip | None, out: Tensor) -> None:
@@ -88,23 +88,21 @@ class Gradients:
                 assert self._chain is not None
                 stacked.gradient_sum(objective, self._chain, params, x, y, weight, clip, out)
             else:
-                assert self._records
+                assert self._plan is not None
                 try:
-                    ghost.gradient_sum(objective, params, x, y, weight, clip, out, self._records)
+                    ghost.gradient_sum(objective, params, x, y, weight, clip, out, self._plan)
                 except ghost.Unfit:
-                    self._records = 0
+                    self._plan = None
                     self._sum(params, x, y, weight, clip, out)
 
     def _stackable(self, x: Tensor) -> bool:
         return self.engine in ("auto", "stacked") and self._chain is not None and stacked.accepts(self._chain, x)
 
     def _ghostable(self, params: Tensor, x: Tensor, y: Tensor) -> bool:
-        if self._records is None:
-            self._records = 0
-            if self._layers is not None:
-                assert isinstance(self.objective, ModuleObjective)
-                self._records = ghost.probe(self.objective, params[0], x[0, :1], y[0, :1])
-        return self._records > 0
+        if not self._probed:
+            assert isinstance(self.objective, ModuleObjective)
+            self._plan, self._probed = ghost.probe(self.objective, params[0], x[0, :1], y[0, :1]), True
+        return self._plan is not None
 
     def _insist(self, params: Tensor, x: Tensor, y: Tensor, clip: Clip | None) -> None:
         able = {

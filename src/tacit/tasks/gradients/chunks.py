@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from torch import Tensor
+
 SMALL = 2_000_000  # parameters × batch up to which nodes are better worked on together (measured)
 
 
@@ -19,12 +21,26 @@ def slices(total: int, size: int) -> Iterator[slice]:
         yield slice(start, min(start + even, total))
 
 
-def blocks(nodes: int, batch: int, records: int) -> Iterator[tuple[slice, slice]]:
+def width(weight: Tensor) -> int:
+    """Columns of weight (n, B) up to the last that has any: what comes after is padding, and need not be worked on.
+
+    >>> import torch
+    >>> width(torch.tensor([[1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 1.0, 0.0]]))
+    3
+    """
+    used = weight.count_nonzero(0).nonzero()
+    return int(used[-1]) + 1 if len(used) else 0
+
+
+def blocks(weight: Tensor, records: int) -> Iterator[tuple[slice, slice]]:
     """Blocks (nodes, records) of about `records` records: several whole nodes, or a part of one node's batch.
 
-    >>> list(blocks(2, 3, 2))[:2]
+    >>> import torch
+    >>> list(blocks(torch.ones(2, 3), 2))[:2]
     [(slice(0, 1, None), slice(0, 2, None)), (slice(0, 1, None), slice(2, 3, None))]
     """
+    nodes, batch = weight.shape
     for group in slices(nodes, records // max(1, batch)):
-        for part in slices(batch, batch if group.stop - group.start > 1 else records):
+        used = width(weight[group])
+        for part in slices(used, used if group.stop - group.start > 1 else records):
             yield group, part

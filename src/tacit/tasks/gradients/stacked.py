@@ -15,7 +15,7 @@ from tacit.tasks.clip import Clip
 from tacit.tasks.gradients.chunks import slices
 from tacit.tasks.gradients.objective import ModuleObjective, Objective, Parameters
 
-RECORDS = 1024  # worked on at once
+NUMBERS = 1 << 20  # inputs of the widest layer that are worked on at once
 NARROW = 16  # outputs below which a product is faster transposed (measured: twice)
 ELEMENTWISE = (
     *(
@@ -109,11 +109,17 @@ def _linear(x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
     return torch.bmm(x, w.mT) if bias is None else torch.baddbmm(bias.unsqueeze(1), x, w.mT)
 
 
+def _nodes(steps: list[Step], batch: int) -> int:
+    """How many nodes to work on at once."""
+    widest = max(max(s.layer.in_features, s.layer.out_features) for s in steps if isinstance(s.layer, nn.Linear))
+    return NUMBERS // max(1, batch * widest)
+
+
 def losses(objective: ModuleObjective, steps: list[Step], params: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """Losses (n, B)."""
     n, batch = y.shape[:2]
     result = params.new_empty(n, batch)
-    for k in slices(n, RECORDS // max(1, batch)):
+    for k in slices(n, _nodes(steps, batch)):
         z, _, _ = _forward(steps, objective.layout.unflatten(params[k]), x[k])
         result[k] = objective.loss(z.flatten(0, 1), y[k].flatten(0, 1)).view_as(result[k])
     return result
@@ -131,7 +137,7 @@ def gradient_sum(
 ) -> None:
     """Write Σ_b weight_b · factor_b · ∇ℓ_b into out (n, d); `clip` per record or None."""
     n, batch = weight.shape
-    for k in slices(n, RECORDS // max(1, batch)):
+    for k in slices(n, _nodes(steps, batch)):
         block = clip and clip.at(k)
         _block(objective, steps, objective.layout.unflatten(params[k]), x[k], y[k], weight[k], block, out[k])
 

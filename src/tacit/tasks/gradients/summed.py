@@ -4,10 +4,11 @@ import torch
 from torch import Tensor
 from torch.func import grad
 
-from tacit.tasks.gradients.chunks import SMALL, blocks, slices
+from tacit.tasks.gradients.chunks import SMALL, blocks, slices, width
 from tacit.tasks.gradients.objective import Objective, Parameters
 
 RECORDS = 512  # worked on at once
+NUMBERS = 1 << 18  # in small inputs, of which more are worked on at once
 
 
 def gradient_sum(objective: Objective, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, out: Tensor) -> None:
@@ -23,7 +24,7 @@ def _together(objective: Objective, params: Tensor, x: Tensor, y: Tensor, weight
 
     gradients = torch.vmap(grad(total))
     layout = objective.layout
-    for k, b in blocks(weight.shape[0], weight.shape[1], RECORDS):
+    for k, b in blocks(weight, max(RECORDS, NUMBERS // max(1, x[0, 0].numel()))):
         out[k] += layout.flatten(gradients(layout.unflatten(params[k]), x[k, b], y[k, b], weight[k, b]))
 
 
@@ -31,7 +32,7 @@ def _one_by_one(objective: Objective, params: Tensor, x: Tensor, y: Tensor, weig
     for i in range(len(params)):
         # Leaves apart, not views of one vector: the gradient of each view would be a whole vector.
         p = {k: v.detach().requires_grad_() for k, v in objective.layout.unflatten(params[i]).items()}
-        for b in slices(weight.shape[1], RECORDS):
+        for b in slices(width(weight[i : i + 1]), RECORDS):
             with torch.enable_grad():
                 total = (weight[i, b] * objective.losses(p, x[i, b], y[i, b])).sum()
             gradients = torch.autograd.grad(total, list(p.values()), allow_unused=True, materialize_grads=True)

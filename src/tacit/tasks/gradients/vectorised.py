@@ -19,7 +19,7 @@ def gradient_sum(
     per_record = torch.vmap(torch.vmap(grad(objective.record), in_dims=(None, 0, 0)))
     records = BYTES // (layout.d * params.element_size())
     out.zero_()
-    for k, b in blocks(weight.shape[0], weight.shape[1], records):
+    for k, b in blocks(weight, records):
         gradients = per_record(layout.unflatten(params[k]), x[k, b], y[k, b])
         flat = {name: gradients[name].flatten(2) for name in layout.names}
         scaled = weight[k, b]

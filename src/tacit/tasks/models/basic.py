@@ -5,7 +5,7 @@ import math
 import torch
 from torch import nn
 
-from tacit.tasks.models.registry import ACTIVATIONS, Activation, image, models
+from tacit.tasks.models.registry import ACTIVATIONS, Activation, Size, image, models
 
 
 @models.register("logistic")
@@ -22,7 +22,7 @@ def logistic(inputs: tuple[int, ...], classes: int, biases: bool = True) -> nn.M
 def mlp(
     inputs: tuple[int, ...],
     classes: int,
-    hidden: tuple[int, ...] = (64,),
+    hidden: tuple[Size, ...] = (64,),
     activation: Activation = "tanh",
     biases: bool = True,
 ) -> nn.Module:
@@ -46,7 +46,7 @@ def mlp(
 
 @models.register("cnn")
 def cnn(
-    inputs: tuple[int, ...], classes: int, width: int = 16, hidden: int = 32, activation: Activation = "tanh"
+    inputs: tuple[int, ...], classes: int, width: Size = 16, hidden: Size = 32, activation: Activation = "tanh"
 ) -> nn.Module:
     """Convolutional network, 2 convolutions and 2 linear layers: 26,010 parameters on 28×28 grey images.
 

@@ -1,7 +1,8 @@
 """The table of built-in models, and what their makers have in common."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
+from pydantic import Field
 from torch import nn
 
 from tacit.errors import TacitError
@@ -9,6 +10,8 @@ from tacit.registry import Registry
 
 models: Registry[nn.Module] = Registry("model")
 
+Size = Annotated[int, Field(ge=1)]
+"""A number of units, channels or layers."""
 Activation = Literal["tanh", "relu", "sigmoid", "gelu", "silu"]
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "tanh": nn.Tanh,

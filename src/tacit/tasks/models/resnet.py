@@ -5,7 +5,7 @@ import math
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tacit.tasks.models.registry import image, models
+from tacit.tasks.models.registry import Size, image, models
 
 
 def _norm(channels: int) -> nn.GroupNorm:
@@ -53,7 +53,7 @@ class ResNet(nn.Module):
 
 
 @models.register("resnet10")
-def resnet10(inputs: tuple[int, ...], classes: int, width: int = 64) -> nn.Module:
+def resnet10(inputs: tuple[int, ...], classes: int, width: Size = 64) -> nn.Module:
     """ResNet-10 with group normalisation, for small images.
 
     >>> import torch
@@ -64,7 +64,7 @@ def resnet10(inputs: tuple[int, ...], classes: int, width: int = 64) -> nn.Modul
 
 
 @models.register("resnet18")
-def resnet18(inputs: tuple[int, ...], classes: int, width: int = 64) -> nn.Module:
+def resnet18(inputs: tuple[int, ...], classes: int, width: Size = 64) -> nn.Module:
     """ResNet-18 with group normalisation, for small images: 11.2 million parameters.
 
     >>> import torch

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from tacit.errors import TacitError
-from tacit.tasks.models.registry import image, models
+from tacit.tasks.models.registry import Size, image, models
 
 
 class Position(nn.Module):
@@ -79,11 +79,11 @@ class ViT(nn.Module):
 def vit(
     inputs: tuple[int, ...],
     classes: int,
-    patch: int = 4,
-    width: int = 64,
-    depth: int = 4,
-    heads: int = 4,
-    expand: int = 2,
+    patch: Size = 4,
+    width: Size = 64,
+    depth: Size = 4,
+    heads: Size = 4,
+    expand: Size = 2,
 ) -> nn.Module:
     """Vision Transformer, small: square patches, learned positions, mean pooling.
 

@@ -1,0 +1,71 @@
+"""Contenders in turn, a round each, so that whatever else the machine does hits all of them alike."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.case import Case
+
+ROOT = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Median seconds a round, over how many repetitions, and megabytes beyond libraries and data."""
+
+    seconds: float
+    repetitions: int
+    memory: float
+    base: float
+
+
+class _Worker:
+    def __init__(self, name: str, case: Case | None) -> None:
+        args = [name] if case is None else [name, json.dumps(asdict(case))]
+        command = [sys.executable, "-m", "benchmarks.worker", *args]
+        self._process = subprocess.Popen(command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._read()
+        self.times: list[float] = []
+
+    def _read(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("a contender ended early; its error is above")
+        return line
+
+    def run(self, rounds: int = 1) -> float:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{rounds}\n")
+        self._process.stdin.flush()
+        return float(self._read())
+
+    def end(self) -> Measured:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        last = json.loads(self._read())
+        self._process.wait()
+        return Measured(statistics.median(self.times), len(self.times), **last)
+
+
+def compete(names: Sequence[str], case: Case | None, seconds: float, repetitions: int = 31) -> dict[str, Measured]:
+    """Interleaved rounds until `seconds` are over (at least three each), after one that does not count."""
+    workers = {name: _Worker(name, case) for name in names}
+    rounds = {}
+    for name, worker in workers.items():
+        worker.run()
+        rounds[name] = max(1, round(0.02 / worker.run()))  # a time of 20 ms or more is measured well
+    start = time.perf_counter()
+    for repetition in range(repetitions):
+        if repetition >= 3 and time.perf_counter() - start > seconds:
+            break
+        for name, worker in workers.items():
+            worker.times.append(worker.run(rounds[name]))
+    return {name: worker.end() for name, worker in workers.items()}

@@ -1,0 +1,64 @@
+"""What every contender works on: the same records, shards, model and graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor, nn
+
+from tacit.graphs import Graph, graphs
+from tacit.tasks import Dataset, models
+
+LR, BOUND, MULTIPLIER = 0.1, 1.0, 1.0
+POOL, SHARD = 20_000, 200  # records in all, and a node's share; shards of many nodes overlap, which costs nothing
+
+
+@dataclass(frozen=True)
+class Case:
+    """One cell of the table: n nodes train `model`, clipping per `clip`, on Poisson batches of `batch`."""
+
+    model: str
+    n: int
+    clip: Literal["record", "batch"]
+    batch: int = 64
+    hidden: int = 64
+
+    @cached_property
+    def data(self) -> Dataset:
+        generator = torch.Generator().manual_seed(0)
+        x = torch.rand(POOL, 1, 28, 28, generator=generator)
+        y = torch.randint(10, (POOL,), generator=generator)
+        return Dataset("random", x, y, x[:100], y[:100], 10)
+
+    @cached_property
+    def shards(self) -> list[np.ndarray]:
+        size = max(SHARD, 3 * self.batch)
+        return [(i * size + np.arange(size)) % POOL for i in range(self.n)]
+
+    @property
+    def rate(self) -> float:
+        return self.batch / len(self.shards[0])
+
+    @cached_property
+    def graph(self) -> Graph:
+        return graphs.build("ring", {"nodes": self.n})
+
+    @property
+    def mixing(self) -> csr_array:
+        return self.graph.at(0).astype(np.float32)
+
+    def module(self) -> nn.Module:
+        torch.manual_seed(0)
+        options = {"hidden": (self.hidden,)} if self.model == "mlp" else {}
+        return models.build(self.model, {"inputs": (1, 28, 28), "classes": 10, **options})
+
+    def draw(self, node: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """A Poisson batch, for the contenders that work node by node."""
+        shard = torch.from_numpy(self.shards[node])
+        index = shard[torch.rand(len(shard), generator=generator) < self.rate]
+        return self.data.x.index_select(0, index), self.data.y[index]

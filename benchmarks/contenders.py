@@ -1,0 +1,132 @@
+"""Tacit, a plain PyTorch loop and Opacus, each as a function that does one whole round."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from benchmarks.case import BOUND, LR, MULTIPLIER, Case
+from benchmarks.handwritten import handwritten
+from tacit.algorithms import algorithms
+from tacit.algorithms.pushsum import D2P, PushSum
+from tacit.networks import Network, Simulated
+from tacit.tasks import Clip, Model, Task
+
+Step = Callable[[], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchClipped(D2P):
+    """Dyn-D²P's round with the batch's mean gradient clipped, as some of the papers do."""
+
+    def round(self, t: int, state: PushSum, task: Task, network: Network) -> PushSum:
+        gradient = self.mechanism(t, task.nodes).release(task.gradient(state.z, t, Clip(BOUND, per="batch")))
+        x, w = network.mix(t, state.x.sub(gradient, alpha=self.lr), state.w)
+        return PushSum(x, w)
+
+
+def tacit(case: Case) -> Step:
+    task = Task(Model(case.module()), case.data, case.shards, batch=case.batch)
+    network = Simulated(case.graph)
+    algorithm: D2P = algorithms.build("const-d2p", {"lr": LR, "clip": BOUND, "noise_multiplier": MULTIPLIER})
+    if case.clip == "batch":
+        algorithm = BatchClipped(lr=LR, noise=algorithm.noise, scale=MULTIPLIER)
+    algorithm = algorithm.over(1_000_000)
+    state, t = algorithm.start(task, case.graph), 0
+
+    def step() -> None:
+        nonlocal state, t
+        state, t = algorithm.round(t, state, task, network), t + 1
+
+    return step
+
+
+def loop(case: Case) -> Step:
+    """What one writes first: a module a node, autograd for each batch or each record, `torch.randn` noise."""
+    nodes = [case.module() for _ in range(case.n)]
+    generator = torch.Generator().manual_seed(0)
+
+    deviation = MULTIPLIER * BOUND * (2 if case.clip == "batch" else 1 / case.batch)
+
+    def clipped(module: nn.Module, x: Tensor, y: Tensor) -> list[Tensor]:
+        parameters = list(module.parameters())
+        gradient = torch.autograd.grad(F.cross_entropy(module(x), y), parameters)
+        norm = torch.sqrt(sum(g.square().sum() for g in gradient))
+        return [g * (BOUND / torch.clamp(norm, min=BOUND)) for g in gradient]
+
+    def step() -> None:
+        for i, module in enumerate(nodes):
+            x, y = case.draw(i, generator)
+            if case.clip == "batch":
+                total = clipped(module, x, y)
+            else:
+                total = [torch.zeros_like(p) for p in module.parameters()]
+                for b in range(len(y)):
+                    for s, g in zip(total, clipped(module, x[b : b + 1], y[b : b + 1]), strict=True):
+                        s += g / case.batch
+            with torch.no_grad():
+                for p, g in zip(module.parameters(), total, strict=True):
+                    p -= LR * (g + deviation * torch.randn_like(g))
+        mix(nodes, weights)
+
+    weights = sparse(case)
+    return step
+
+
+def opacus(case: Case) -> Step:
+    """Opacus on every node: per-record gradients by hooks, clipping and noise by its optimiser."""
+    warnings.filterwarnings("ignore")
+    from opacus import GradSampleModule
+    from opacus.optimizers import DPOptimizer
+
+    nodes = [GradSampleModule(copy.deepcopy(case.module())) for _ in range(case.n)]
+    optimisers = [
+        DPOptimizer(
+            torch.optim.SGD(module.parameters(), lr=LR),
+            noise_multiplier=MULTIPLIER,
+            max_grad_norm=BOUND,
+            expected_batch_size=case.batch,
+        )
+        for module in nodes
+    ]
+    generator = torch.Generator().manual_seed(0)
+    weights = sparse(case)
+
+    def step() -> None:
+        for i, (module, optimiser) in enumerate(zip(nodes, optimisers, strict=True)):
+            x, y = case.draw(i, generator)
+            optimiser.zero_grad()
+            F.cross_entropy(module(x), y).backward()
+            optimiser.step()
+        mix(nodes, weights)
+
+    return step
+
+
+def sparse(case: Case) -> Tensor:
+    m = case.mixing
+    parts = (torch.from_numpy(part) for part in (m.indptr, m.indices, m.data))
+    warnings.filterwarnings("ignore", message="Sparse CSR")
+    return torch.sparse_csr_tensor(*parts, size=m.shape, check_invariants=False)
+
+
+@torch.no_grad()
+def mix(nodes: Iterable[nn.Module], weights: Tensor) -> None:
+    mixed = weights @ torch.stack([parameters_to_vector(module.parameters()) for module in nodes])
+    for module, vector in zip(nodes, mixed, strict=True):
+        vector_to_parameters(vector, module.parameters())
+
+
+CONTENDERS: dict[str, Callable[[Case], Step]] = {
+    "tacit": tacit,
+    "handwritten": handwritten,
+    "opacus": opacus,
+    "loop": loop,
+}

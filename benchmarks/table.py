@@ -1,0 +1,76 @@
+"""The measurements as one page of Markdown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Row = Mapping[str, Any]
+TITLES = {"tacit": "Tacit", "handwritten": "by hand", "opacus": "Opacus", "loop": "plain loop"}
+MODELS = {"logistic": "logistic, 7,850", "mlp": "MLP, 50,890", "cnn": "CNN, 26,010"}
+
+
+def page(results: Row) -> str:
+    """Everything measured; `results` is what the JSON file holds."""
+    parts = [
+        "| model, parameters | clip per | n | " + " | ".join(f"{t}: rounds/s (MB)" for t in TITLES.values()) + " | "
+        "Tacit ÷ by hand | Tacit ÷ Opacus | Tacit ÷ loop |",
+        "|---|---|---|" + "---|" * (len(TITLES) + 3),
+        *(_case(row) for row in results["cases"]),
+        "",
+        _limits(results["limits"]),
+        "",
+        "| peer and work | peer: rounds/s (MB) | Tacit: rounds/s (MB) | Tacit ÷ peer |",
+        "|---|---|---|---|",
+        *(_peer(row) for row in results["peers"]),
+        "",
+        "| what grows (logistic but for d; per record) | " + "seconds a round | MB |",
+        "|---|---|---|",
+        *(f"| {row['what']} | {number(row['seconds'])} | {row['memory']:.0f} |" for row in results["growth"]),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _case(row: Row) -> str:
+    found = row["measured"]
+    cells = [_rate(found.get(name)) for name in TITLES]
+    ratios = [_ratio(found.get(name), found.get("tacit")) for name in ("handwritten", "opacus", "loop")]
+    return _line([MODELS[row["model"]], row["clip"], str(row["n"]), *cells, *ratios])
+
+
+def _limits(limits: Row) -> str:
+    times = {name: limits[name]["seconds"] for name in limits}
+    return (
+        f"Limits of the machine in the same run: sgemm {2 * 2048**3 / times['sgemm'] / 1e9:.0f} GFLOP/s, "
+        f"copy {2 * 4 * 2**26 / times['copy'] / 1e9:.1f} GB/s (read and write).\n\n"
+        f"10,000 nodes × 1,000 parameters, noise and mixing: {1e3 * times['consensus']:.0f} ms a round, "
+        f"**{times['consensus'] / times['copy+noise']:.2f}×** a copy with torch's noise "
+        f"({1e3 * times['copy+noise']:.0f} ms); {limits['consensus']['memory']:.0f} MB."
+    )
+
+
+def _peer(row: Row) -> str:
+    if "reason" in row:
+        return _line([row["title"], f"not measured: {row['reason']}", "", ""])
+    return _line(
+        [row["title"], _rate(row["theirs"]), _rate(row["ours"]), _ratio(row["theirs"], row["ours"])],
+    )
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _rate(measured: Row | None) -> str:
+    return "" if measured is None else f"{number(1 / measured['seconds'])} ({measured['memory']:.0f})"
+
+
+def _ratio(other: Row | None, ours: Row | None) -> str:
+    return "" if other is None or ours is None else f"**{number(other['seconds'] / ours['seconds'])}×**"
+
+
+def number(value: float) -> str:
+    """Two or three digits that mean something."""
+    digits = max(0, 2 - math.floor(math.log10(value))) if value < 100 else 0
+    return f"{value:,.{digits}f}"
