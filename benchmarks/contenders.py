@@ -102,9 +102,9 @@ def opacus(case: Case) -> Step:
     def step() -> None:
         for i, (module, optimiser) in enumerate(zip(nodes, optimisers, strict=True)):
             x, y = case.draw(i, generator)
-            optimiser.zero_grad()
             F.cross_entropy(module(x), y).backward()
             optimiser.step()
+            optimiser.zero_grad()  # or every node would keep its per-record gradients
         mix(nodes, weights)
 
     return step

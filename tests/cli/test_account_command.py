@@ -144,9 +144,11 @@ def test_mechanisms_are_accounted_without_torch():
 def test_the_list_has_a_line_for_each(tacit):
     said = tacit("list").out
     listed = answer(tacit("list", "--json"))
-    assert list(listed) == ["algorithms", "graphs", "models", "data", "shardings"]
-    for names, registry in zip(listed.values(), (algorithms, graphs, models, datasets, shards), strict=True):
+    assert list(listed) == ["algorithms", "graphs", "models", "data", "shardings", "experiments"]
+    for names, registry in zip(listed.values(), (algorithms, graphs, models, datasets, shards), strict=False):
         assert list(names) == list(registry)
+    assert "dyn-d2p/table2" in listed["experiments"]
+    for names in listed.values():
         for name, line in names.items():
             assert line
             assert any(text.split()[:1] == [name] and text.endswith(line) for text in said.splitlines())

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -156,12 +157,13 @@ def test_processes_side_by_side_and_ctrl_c(tacit, tiny):
         "2",
         "--json",
     ]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    running = subprocess.Popen(command, **pipes, start_new_session=True)
     cells = FOLDER / "cells"
     deadline = time.monotonic() + 120
-    while not list(cells.glob("*.json")) and time.monotonic() < deadline:
+    while not list(cells.glob("*.json")) and running.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
-    running.send_signal(signal.SIGINT)
+    os.killpg(running.pid, signal.SIGINT)  # as a terminal does: to the workers too
     out, err = running.communicate(timeout=30)
     done = len(list(cells.glob("*.json")))
     assert (running.returncode, out) == (130, ""), err

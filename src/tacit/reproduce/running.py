@@ -6,11 +6,12 @@ import json
 import multiprocessing
 import os
 import signal
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -38,8 +39,8 @@ def run_cells(cells: Sequence[Cell], folder: Path, jobs: int = 1) -> dict[str, R
         raise TacitError(f"cannot make the folder {folder}: {error.strerror or error}") from None
     results = {cell.key: kept for cell in cells if (kept := _kept(folder / f"{cell.key}.json"))}
     left = list({cell.key: cell for cell in cells if cell.key not in results}.values())
-    with _bar(len(cells), len(cells) - len(left)) as tell:
-        for cell, result in _finished(left, jobs):
+    with _bar(len(cells), len(cells) - len(left)) as tell, closing(_finished(left, jobs)) as finished:
+        for cell, result in finished:
             storage.write_json(folder / f"{cell.key}.json", result)
             results[cell.key] = result
             tell(cell, result)
@@ -72,16 +73,19 @@ def measure(cell: Cell) -> Result:
     }
 
 
-def _finished(cells: Sequence[Cell], jobs: int) -> Iterator[tuple[Cell, Result]]:
+def _finished(cells: Sequence[Cell], jobs: int) -> Generator[tuple[Cell, Result], None, None]:
     """Each cell with its result, as they come."""
     if jobs == 1 or len(cells) <= 1:
         yield from ((cell, measure(cell)) for cell in cells)
         return
     threads = os.environ.get("OMP_NUM_THREADS")
     os.environ["OMP_NUM_THREADS"] = "1"  # the processes already fill the cores
-    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_quiet)
+    pool = ProcessPoolExecutor(
+        jobs, multiprocessing.get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
+    )
     try:
-        futures = {pool.submit(measure, cell): cell for cell in cells}
+        with _no_ctrl_c():
+            futures = {pool.submit(measure, cell): cell for cell in cells}
         for future in as_completed(futures):
             yield futures[future], future.result()
     except BrokenProcessPool:
@@ -97,10 +101,17 @@ def _finished(cells: Sequence[Cell], jobs: int) -> Iterator[tuple[Cell, Result]]
             os.environ["OMP_NUM_THREADS"] = threads
 
 
-def _quiet() -> None:
-    """In a worker: Ctrl-C is the parent's to handle."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(1)
+@contextmanager
+def _no_ctrl_c() -> Iterator[None]:
+    """Processes started in here never see Ctrl-C, not even while they start: it is the parent's to handle."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 @lru_cache(maxsize=2)
