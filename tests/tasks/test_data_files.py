@@ -144,7 +144,7 @@ def test_named_folder_must_exist(cache, monkeypatch, tmp_path):
         datasets.build("mnist")
 
 
-@pytest.mark.parametrize("content", [b"", b"not gzip", gzip.compress(GOOD)[:50]])
+@pytest.mark.parametrize("content", [b"", b"not gzip", gzip.compress(GOOD)[:50]], ids=["empty", "other", "cut"])
 @pytest.mark.parametrize(("name", "path"), [("mnist", "mnist/train-images-idx3-ubyte.gz"), ("a9a", "libsvm/a9a.gz")])
 def test_damaged_file_is_refused(offline, name, path, content):
     file = files.folders()[0] / path
