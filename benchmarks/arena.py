@@ -1,4 +1,4 @@
-"""Contenders in turn, a round each, so that whatever else the machine does hits all of them alike."""
+"""Contenders in turn, so that whatever else the machine does hits all of them alike."""
 
 from __future__ import annotations
 
@@ -47,6 +47,14 @@ class _Worker:
         self._process.stdin.flush()
         return float(self._read())
 
+    def plan(self, seconds: float) -> None:
+        """A time of 20 ms is measured well, and a turn of half a second gives the fast as much time as the slow."""
+        self._rounds = max(1, round(0.02 / seconds))
+        self._times = max(1, round(0.5 / (seconds * self._rounds)))
+
+    def turn(self) -> None:
+        self.times.extend(self.run(self._rounds) for _ in range(self._times))
+
     def end(self) -> Measured:
         assert self._process.stdin is not None
         self._process.stdin.close()
@@ -55,17 +63,15 @@ class _Worker:
         return Measured(statistics.median(self.times), len(self.times), **last)
 
 
-def compete(names: Sequence[str], case: Case | None, seconds: float, repetitions: int = 31) -> dict[str, Measured]:
-    """Interleaved rounds until `seconds` are over (at least three each), after one that does not count."""
-    workers = {name: _Worker(name, case) for name in names}
-    rounds = {}
-    for name, worker in workers.items():
+def compete(names: Sequence[str], case: Case | None, seconds: float) -> dict[str, Measured]:
+    """Turns until `seconds` are over, three at least, after two rounds that do not count."""
+    workers = [_Worker(name, case) for name in names]
+    for worker in workers:
         worker.run()
-        rounds[name] = max(1, round(0.02 / worker.run()))  # a time of 20 ms or more is measured well
-    start = time.perf_counter()
-    for repetition in range(repetitions):
-        if repetition >= 3 and time.perf_counter() - start > seconds:
-            break
-        for name, worker in workers.items():
-            worker.times.append(worker.run(rounds[name]))
-    return {name: worker.end() for name, worker in workers.items()}
+        worker.plan(worker.run())
+    start, turn = time.perf_counter(), 0
+    while turn < 3 or time.perf_counter() - start < seconds:
+        for worker in workers:
+            worker.turn()
+        turn += 1
+    return {name: worker.end() for name, worker in zip(names, workers, strict=True)}

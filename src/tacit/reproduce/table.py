@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tacit.privacy.statement import rounded_up
 from tacit.reproduce.cells import Cell
 from tacit.reproduce.experiment import Experiment
 from tacit.reproduce.running import Result
@@ -159,4 +160,4 @@ def _text(measured: Measured | None) -> str | None:
 
 def _epsilon(measured: Measured | None, which: str = "guaranteed") -> str | None:
     value = None if measured is None else getattr(measured, which)
-    return None if value is None else f"{value:.3g}"
+    return None if value is None else rounded_up(value, 3)
