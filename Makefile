@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 # One thread a test process: the processes already fill the cores.
 TEST_ENV := OMP_NUM_THREADS=1
 
-.PHONY: setup demo test lint browser clean
+.PHONY: setup demo test lint browser bench clean
 
 setup: $(VENV)/.ready
 
@@ -17,8 +17,8 @@ demo: setup
 	$(BIN)/tacit train
 
 lint: setup
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
 
 # The report page is tested in a real browser; without one those tests are skipped, and say so.
@@ -31,6 +31,11 @@ browser:
 
 test: lint browser
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal
+
+# Opacus is measured beside Tacit; other peers get environments of their own under benchmarks/environments.
+bench: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
+	$(BIN)/python -m benchmarks
 
 clean:
 	rm -rf $(VENV) runs build .pytest_cache .mypy_cache .ruff_cache
