@@ -45,6 +45,9 @@ def test_known_numbers(tacit, noise, rate, steps, delta, exact):
         "adversary": "sees every released value and knows every record but one",
         "reason": None,
         "note": None,
+        "assumes": None,
+        "per_round": None,
+        "claimed_for": "run",
     }
 
 

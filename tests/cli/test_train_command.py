@@ -18,7 +18,11 @@ from tests.cli.conftest import NO_TARGET, QUICK, setting
 COMMAND = [str(Path(sys.executable).with_name("tacit")), "train"]
 FILES = {"config.toml", "history.csv", "ledger.sqlite", "models.safetensors", "checkpoint.safetensors", "result.json"}
 FILES |= {"nodes.csv", "graph.json", "report.html"}
-PRIVACY = {"claimed", "guaranteed", "delta", "unit", "relation", "adversary", "reason", "note"}
+PRIVACY = {"claimed", "guaranteed", "delta", "unit", "relation", "adversary", "reason", "note"} | {
+    "assumes",
+    "per_round",
+    "claimed_for",
+}
 OWN = Path(__file__).parents[1] / "runs/own.py"
 
 
@@ -82,11 +86,17 @@ def test_a_config_file(tacit):
     assert again["loss"] == result["loss"]
 
 
+NEEDS = {
+    "d2p": ["algorithm.clip=[1,1,1,1,1,1]", "algorithm.noise_multiplier=[1,1,1,1,1,1]"],
+    "partpsp": ['algorithm.share=["0.weight"]'],
+}
+
+
 @pytest.mark.parametrize("name", list(algorithms))
 def test_every_algorithm(tacit, name):
-    needs = setting("algorithm.clip=[1,1,1,1,1,1]", "algorithm.noise_multiplier=[1,1,1,1,1,1]") if name == "d2p" else []
-    target = [] if "noise_multiplier" in algorithms.parameters(name) else NO_TARGET
-    ended = tacit("train", "--json", *QUICK, *setting(f"algorithm={name}"), *needs, *target)
+    private = {"noise_multiplier", "noise_rate"} & set(algorithms.parameters(name))
+    target = [] if private else NO_TARGET
+    ended = tacit("train", "--json", *QUICK, *setting(f"algorithm={name}", *NEEDS.get(name, [])), *target)
     assert ended.code == 0, ended.err
     result = json.loads(ended.out)
     assert (result["privacy"]["guaranteed"] is None) == bool(target)

@@ -108,7 +108,7 @@ def test_progress_goes_to_standard_error(capsys):
         ({"epsilon": -1.0}, "privacy.epsilon = -1.0 should be greater than 0"),
         ({"delta": 1.0}, "privacy.delta = 1.0 should be less than 1"),
         ({"graph": "rnig"}, 'unknown graph "rnig"; did you mean "ring"?'),
-        ({"algorithm": "sgd"}, 'unknown algorithm "sgd"; did you mean "sgp"?'),
+        ({"algorithm": "dynd2p"}, 'unknown algorithm "dynd2p"; did you mean "dyn-d2p"?'),
         ({"sharding": "iud"}, 'unknown sharding "iud"; did you mean "iid"?'),
         ({"sharding": [np.arange(9)] * 3}, "there are 3 shards for a graph of 4 nodes"),
         ({"sharding": [np.arange(9)] * 3 + [np.arange(10**6)]}, "record numbers from 0 to 1436"),

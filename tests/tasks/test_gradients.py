@@ -12,8 +12,8 @@ from tacit.tasks.models import models
 from tests.tasks.oracles import module_loss, naive_gradient_sum
 
 MODELS = {
-    "logistic": ((1, 8, 8), {}, ["1.weight"]),
-    "mlp": ((6,), {"hidden": (5, 7)}, ["1.*", "5.bias"]),
+    "logistic": ((1, 8, 8), {}, ["0.weight"]),
+    "mlp": ((6,), {"hidden": (5, 7)}, ["0.*", "4.bias"]),
     "cnn": ((1, 8, 8), {"width": 2, "hidden": 5}, ["0.*", "7.weight"]),
     "resnet10": ((3, 16, 16), {"width": 8}, ["stem.*", "*norm*"]),
     "resnet18": ((1, 16, 16), {"width": 8}, ["blocks.0.*"]),

@@ -1,16 +1,31 @@
 """The methods. Importing this package registers them all; a user's own needs only to be an `Algorithm`."""
 
 from tacit.algorithms.algorithm import Algorithm, algorithms
+from tacit.algorithms.dpps import DPPS, Consensus
+from tacit.algorithms.partpsp import SGPDP, PartPSP
+from tacit.algorithms.pedfl import PEDFL
 from tacit.algorithms.pushsum import D2P, PushSum, const_d2p, dyn_c_d2p, dyn_d2p, dyn_mu_d2p, sgp
-from tacit.algorithms.schedules import Geometric, Listed, Schedule
+from tacit.algorithms.schedules import Geometric, Listed, Schedule, Steps
+from tacit.algorithms.sensitivity import Certified, Estimated, Real, Replacement, Sensitivity
 
 __all__ = [
     "D2P",
+    "DPPS",
+    "PEDFL",
+    "SGPDP",
     "Algorithm",
+    "Certified",
+    "Consensus",
+    "Estimated",
     "Geometric",
     "Listed",
+    "PartPSP",
     "PushSum",
+    "Real",
+    "Replacement",
     "Schedule",
+    "Sensitivity",
+    "Steps",
     "algorithms",
     "const_d2p",
     "dyn_c_d2p",

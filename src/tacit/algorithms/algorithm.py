@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,14 +29,20 @@ class Algorithm(ABC, Generic[S]):
     """A frozen dataclass of the paper's parameters. Its state `S` is a dataclass of tensors with a leading axis n.
 
     `releases(t)` says which mechanisms round t uses, and `round` uses those: what is planned, calibrated and accounted
-    before a run is what the ledger holds after it. `rounds` is the paper's K, set by the run.
+    before a run is what the ledger holds after it. `rounds` is the paper's K, set by the run. A method that can
+    leave some parameters at their node (`partial`) has patterns of names of those it shares in `share`; the `local`
+    ones learn from gradients with the same noise, or from exact ones.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("column-stochastic", "connected")
     unit: ClassVar[str] = "record"
     adversary: ClassVar[str] = "sees every message a node ever sends and knows every record in the network but one"
+    claimed_for: ClassVar[Literal["run", "round"]] = "run"
+    partial: ClassVar[bool] = False
 
     rounds: int = field(default=1, kw_only=True)
+    share: tuple[str, ...] | None = field(default=None, kw_only=True)
+    local: Literal["private", "exact"] = field(default="private", kw_only=True)
 
     @property
     @abstractmethod
@@ -54,6 +60,24 @@ class Algorithm(ABC, Generic[S]):
     @abstractmethod
     def models(self, state: S) -> Tensor:
         """Each hosted node's model, (n, d)."""
+
+    @property
+    def assumes(self) -> str | None:
+        """What the guarantee takes for granted and nobody checks; None where it is proven throughout."""
+        return None
+
+    @property
+    def bounds(self) -> Literal["all", "shared"]:
+        """Whose gradients are clipped: those of all parameters, or of the shared ones only."""
+        return "all" if self.local == "private" else "shared"
+
+    def sampling(self, task: Task) -> Sampling:
+        """How the records behind a release are drawn, as it is accounted."""
+        return task.sampling
+
+    def traces(self, state: S) -> dict[str, Tensor]:
+        """Numbers worth a curve over the rounds, one a hosted node (n,) each."""
+        return {}
 
     def over(self, rounds: int) -> Self:
         """The same method for a run of so many rounds."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -20,15 +20,19 @@ from tacit.privacy.claims import dyn_d2p_claim, paper_mu0
 from tacit.privacy.ledger import Array
 from tacit.privacy.mechanism import Exact, Gaussian, Mechanism
 from tacit.privacy.planning import Planned
-from tacit.tasks import Clip, Task
+from tacit.tasks import Clip, Task, join
 
 
 @dataclass(frozen=True)
 class PushSum:
-    """Numerator x (n, d) and weight w (n,); the graph biases both alike, so z = x / w is unbiased."""
+    """Numerator x (n, d_s) and weight w (n,); the graph biases both alike, so z = x / w is unbiased.
+
+    Beside them the `local` parameters (n, d − d_s), which stay at their node.
+    """
 
     x: Tensor
     w: Tensor
+    local: Tensor
 
     @property
     def z(self) -> Tensor:
@@ -45,11 +49,15 @@ class D2P(Algorithm[PushSum]):
     Zhu, Huang, Wang, Ji, Xu: Dyn-D²P, IJCAI 2025. With no clipping and no noise it is SGP (Assran et al., 2019).
     A batch of B records with per-record clipping takes the place of the paper's single record: noise σ_k on the sum,
     then division by B. `noise` shapes the multipliers over the rounds; `scale`, one for all or one for each node of the
-    network, sets their level.
+    network, sets their level. With `share`, only those parameters are mixed. The gradients of the others get the same
+    clip and noise, although nobody else sees them: an exact local layer would remember a record and show it in the
+    shared gradients of all the others, and every guarantee of `local = "exact"` counts that.
 
     Formal guarantee: the ledger's composition of (Poisson-subsampled) Gaussian mechanisms, by numeric accounting.
     Claim: Eqs 4 and 6 of the paper, a central-limit estimate.
     """
+
+    partial: ClassVar[bool] = True
 
     name: str = "D²P"
     lr: float = 0.1
@@ -73,17 +81,19 @@ class D2P(Algorithm[PushSum]):
         return super().over(rounds)
 
     def start(self, task: Task, graph: Graph) -> PushSum:
-        x = task.initial()
-        return PushSum(x, torch.ones(task.n, dtype=x.dtype))
+        x, local = task.split(task.initial())
+        return PushSum(x, torch.ones(task.n, dtype=x.dtype), local)
 
     def round(self, t: int, state: PushSum, task: Task, network: Network) -> PushSum:
         clip = None if self.clip is None else Clip(self.clip(t, self.rounds))
-        gradient = self.mechanism(t, task.nodes).release(task.gradient(state.z, t, clip))
-        x, w = network.mix(t, state.x.sub(gradient, alpha=self.lr), state.w)
-        return PushSum(x, w)
+        g = task.gradient(self.models(state), t, clip)
+        noised = self.mechanism(t, task.nodes).release(g)
+        shared, local = task.split(join(noised, g.local))
+        x, w = network.mix(t, state.x.sub(shared, alpha=self.lr), state.w)
+        return PushSum(x, w, state.local.sub(local, alpha=self.lr))
 
     def models(self, state: PushSum) -> Tensor:
-        return state.z
+        return join(state.z, state.local)
 
     def mechanism(self, t: int, nodes: Nodes) -> Mechanism:
         if self.noise is None:

@@ -28,6 +28,22 @@ class Geometric:
 
 
 @dataclass(frozen=True)
+class Steps:
+    """start, multiplied by `factor` in each of the rounds `at` and from there on.
+
+    >>> [Steps(1.0, 0.5, (2, 3))(k, 5) for k in range(5)]
+    [1.0, 1.0, 0.5, 0.25, 0.25]
+    """
+
+    start: float
+    factor: float
+    at: Sequence[int]
+
+    def __call__(self, k: int, K: int) -> float:
+        return float(self.start * self.factor ** sum(k >= place for place in self.at))
+
+
+@dataclass(frozen=True)
 class Listed:
     """One value a round.
 

@@ -147,6 +147,22 @@ def _leading_eigenvalues(matrices: Sequence[sparse.csr_array]) -> NDArray[Any]:
     return np.concatenate(near)
 
 
+def dominating(contractions: Floats) -> tuple[float, float]:
+    """(C′, λ) with c_k ≤ C′ λ^k for a submultiplicative sequence, c_(j+k) ≤ c_j c_k, given up to some L.
+
+    With λ^L ≥ c_L the first L terms decide: c_(qL+r) ≤ c_L^q c_r ≤ λ^(qL) c_r. Least is C′ / (1 − λ), the sum of all.
+
+    >>> dominating(np.array([1.0, 1.0, 0.25]))
+    (2.0, 0.5)
+    """
+    k = np.arange(len(contractions))
+    least = max(float(contractions[-1]) ** (1 / k[-1]), 1e-3)
+    rates = np.append(least, np.linspace(least, 1, 4000)[1:-1])
+    heights = np.max(contractions * rates[:, None] ** -k, axis=1)
+    best = int(np.argmin(heights / (1 - rates)))
+    return float(heights[best]), float(rates[best])
+
+
 def dobrushin(matrix: sparse.csr_array, circulant: bool = False) -> float:
     """τ(M) = ½ max_ij Σ_k |M_ik − M_jk|: the largest share of a disagreement that survives x ← M x.
 

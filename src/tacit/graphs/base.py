@@ -14,6 +14,8 @@ from tacit.registry import Registry
 
 HORIZON = 64  # rounds from which an aperiodic graph is judged, where its structure does not give the answer
 TOLERANCE = 1e-9  # how far a sum of weights may be from 1
+_CONTRACTED = 0.01  # of a disagreement: what is left when a geometric bound of the contraction is drawn
+_LONGEST = 1 << 19  # rounds × nodes looked at for that
 
 graphs: Registry["Graph"] = Registry("graph")
 
@@ -160,6 +162,29 @@ class Graph(ABC):
                     break  # τ cannot grow again, so the last value bounds all later ones
                 product = self.at(s + k) @ product
         return table
+
+    def certified_constants(self) -> tuple[float, float]:
+        """(C′, λ) with τ(Φ(t, k)) ≤ C′ λ^(t−k) for all k ≤ t: of all such pairs that with the least C′ / (1 − λ).
+
+        >>> from tacit.graphs import d_out
+        >>> c, lam = d_out(10, d=8).certified_constants()
+        >>> round(c, 3), round(lam, 3)
+        (1.0, 0.25)
+        """
+        if not self.row_stochastic:
+            raise TacitError(f"{self.name} does not keep agreement (its rows do not sum to 1), so nothing contracts")
+        return analysis.dominating(self._contracted())
+
+    def _contracted(self) -> Floats:
+        """max_s τ(Φ(s + k, s)) for k = 0, 1, …, far enough that no geometric bound would gain by going on."""
+        length = 8
+        while True:
+            worst: Floats = self.contractions(length).max(axis=0)
+            if worst[-1] < _CONTRACTED:
+                return worst
+            if length * self.nodes > _LONGEST:
+                raise TacitError(f"{self.name} brings its nodes together too slowly to be certified: add links")
+            length *= 2
 
     @cached_property
     def _circulant(self) -> bool:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -62,7 +62,10 @@ class Network(ABC):
     """The hosted nodes' end of the network. Every tensor has one row a hosted node (or one a hosted edge, in `swap`).
 
     An algorithm calls the verbs and never knows which runtime answers. Values that are not finite never leave.
+    An `omniscient` runtime, a simulation, can also measure what no node of a real network knows: `diameter`.
     """
+
+    omniscient: ClassVar[bool] = False
 
     def __init__(self, graph: Graph, nodes: Nodes | None = None, costs: Costs | None = None) -> None:
         self.graph = graph
@@ -95,6 +98,10 @@ class Network(ABC):
         self._check(None, self.nodes, x)
         self._count(self._others(), _row_bytes(x))
         return self._mean(x)
+
+    def diameter(self, x: Tensor) -> float:
+        """max_ij ‖x_i − x_j‖₁ over all nodes: a measurement, no message."""
+        raise TacitError("how far apart all nodes are is known in a simulation only")
 
     def edges(self, t: int) -> Edges:
         """The directed edges of round t that start at a hosted node."""
@@ -153,6 +160,11 @@ class Network(ABC):
                     f"node {owners[int(bad[0])]} has values that are not finite{when}; nothing was sent: "
                     "try a smaller learning rate"
                 )
+
+
+def largest_distance(x: Tensor) -> float:
+    """max_ij ‖x_i − x_j‖₁ of the rows (n, d)."""
+    return float(torch.cdist(x, x, p=1).max())
 
 
 def _row_bytes(value: Tensor) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from tacit.graphs import Graph
-from tacit.networks.network import Costs, Network
+from tacit.networks.network import Costs, Network, largest_distance
 
 
 class Simulated(Network):
@@ -24,6 +25,8 @@ class Simulated(Network):
     >>> network.traffic.messages, network.traffic.bytes
     (12, 48)
     """
+
+    omniscient: ClassVar[bool] = True
 
     def __init__(self, graph: Graph, costs: Costs | None = None) -> None:
         super().__init__(graph, None, costs)
@@ -44,6 +47,9 @@ class Simulated(Network):
 
     def _mean(self, x: Tensor) -> Tensor:
         return x.mean(0)
+
+    def diameter(self, x: Tensor) -> float:
+        return largest_distance(x)
 
     def _opposite(self, t: int) -> Tensor:
         """Where j→i stands for each i→j: edges are sorted by (source, target), so sort them by (target, source)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tacit.errors import TacitError
 from tacit.graphs import Graph
-from tacit.networks.network import Costs, Network
+from tacit.networks.network import Costs, Network, largest_distance
 
 R = TypeVar("R")
 _PATIENCE = 120.0  # seconds a thread waits for the others before it gives up
@@ -50,6 +50,8 @@ class Board:
 class Threaded(Network):
     """The end of a network that hosts the single node `node`; its messages go over a shared `Board`."""
 
+    omniscient: ClassVar[bool] = True
+
     def __init__(self, graph: Graph, node: int, board: Board, costs: Costs | None = None) -> None:
         super().__init__(graph, np.array([node]), costs)
         self._node, self._board = node, board
@@ -81,10 +83,15 @@ class Threaded(Network):
         return self._board.exchange(self._node, (s,), lambda all_: torch.stack([m[0] for m in all_.values()]).max())
 
     def _mean(self, x: Tensor) -> Tensor:
-        def read(messages: dict[int, tuple[Tensor, ...]]) -> Tensor:
-            return torch.cat([messages[j][0] for j in range(self.graph.nodes)]).mean(0)
+        return self._rows(x, lambda rows: rows.mean(0))
 
-        return self._board.exchange(self._node, (x,), read)
+    def diameter(self, x: Tensor) -> float:
+        return self._rows(x, largest_distance)
+
+    def _rows(self, x: Tensor, read: Callable[[Tensor], R]) -> R:
+        """What is made of the rows of all nodes."""
+        nodes = range(self.graph.nodes)
+        return self._board.exchange(self._node, (x,), lambda all_: read(torch.cat([all_[j][0] for j in nodes])))
 
 
 def on_threads(graph: Graph, work: Callable[[Threaded], R], costs: Costs | None = None) -> list[R]:

@@ -5,7 +5,7 @@ from tacit.privacy.bounded import Bounded, Relation, Sampling, Source
 from tacit.privacy.budget import Budget
 from tacit.privacy.calibration import calibrate
 from tacit.privacy.ledger import Ledger, Release
-from tacit.privacy.mechanism import Exact, Gaussian, Laplace, Mechanism
+from tacit.privacy.mechanism import Exact, Gaussian, Laplace, Mechanism, Unproven
 from tacit.privacy.planning import Planned, calibrated, guarantee, plan
 from tacit.privacy.statement import Privacy
 
@@ -23,6 +23,7 @@ __all__ = [
     "Release",
     "Sampling",
     "Source",
+    "Unproven",
     "calibrate",
     "calibrated",
     "epsilon",

@@ -18,6 +18,7 @@ _TOLERANCE = 0.006  # the grid is refined until ε moves by less; what is left i
 _ROUNDED_UP = 1 + 1e-9
 _LEVELS = 8
 _LEAST_DELTA = 1e-250  # below, δ counts as 0
+_NO_PRIVACY = 1e5  # an ε beyond which composing privacy losses would refine a number that means nothing
 
 
 def epsilon(event: dp_accounting.DpEvent, delta: float, relation: Relation = "add-remove") -> float:
@@ -63,7 +64,7 @@ def steps_epsilon(steps: Steps, delta: float, relation: Relation, tolerance: flo
     if any(math.isinf(step.mu) for step in steps):
         return math.inf
     plain = math.inf if any(step.law == "gaussian" for step in steps) else _sum_of_worst(steps)
-    if delta < _LEAST_DELTA or not steps:
+    if delta < _LEAST_DELTA or not steps or _NO_PRIVACY < plain < math.inf:
         return plain
     mus = [math.sqrt(n) * step.mu for step, n in steps.items() if step.law == "gaussian" and step.rate == 1]
     rest = Steps({step: n for step, n in steps.items() if step.law != "gaussian" or step.rate < 1})

@@ -47,7 +47,8 @@ class Bounded:
 
     `sensitivity` (n,) bounds, in `norm`, how far one record under `sampling.relation` moves a node's row when it
     is drawn; None says that no bound is known, and such a value cannot be released privately. Values of one `step`
-    come from one draw of records; `purpose` tells them apart.
+    come from one draw of records; `purpose` tells them apart. `local` (n, …) belongs to parameters that stay inside the
+    node: nothing bounds it, and it may not be sent.
     """
 
     value: Tensor
@@ -57,8 +58,15 @@ class Bounded:
     step: int
     purpose: str
     source: Source
+    local: Tensor | None = None
 
     def keep(self) -> Tensor:
         """The exact value, for use inside the node only: neither it nor what is made of it may be sent."""
         self.source.ledger.close(self.step, self.purpose)
         return self.value
+
+    def keep_local(self) -> Tensor:
+        """The part for parameters that stay inside the node, where the rest is not used."""
+        self.keep()
+        assert self.local is not None, "this value has no local part"
+        return self.local

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def mechanism_event(mechanism: str, multiplier: float) -> dp.DpEvent:
-    """The event of one release; without noise it is a non-private one."""
-    if mechanism == "exact" or multiplier == 0:
+    """The event of one release; without noise, or with noise that proves nothing, it is a non-private one."""
+    if mechanism in ("exact", "unproven") or multiplier == 0:
         return dp.NonPrivateDpEvent()
     return dp.GaussianDpEvent(multiplier) if mechanism == "gaussian" else dp.LaplaceDpEvent(multiplier)
 

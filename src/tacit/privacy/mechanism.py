@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Array = npt.NDArray[np.float64]
-Name = Literal["gaussian", "laplace", "exact"]
+Name = Literal["gaussian", "laplace", "unproven", "exact"]
 
 
 class Mechanism(ABC):
@@ -98,6 +98,13 @@ class Laplace(_Noisy):
     def _add_noise(self, bounded: Bounded, scale: Array) -> None:
         noise, nodes = bounded.source.noise, bounded.source.nodes
         noise.laplace_(bounded.value, scale, f"noise/{bounded.purpose}", nodes, bounded.step)
+
+
+@dataclass(frozen=True)
+class Unproven(Laplace):
+    """Laplace noise scaled to a sensitivity that nothing proves, or that depends on the records: no guarantee."""
+
+    name: ClassVar[Name] = "unproven"
 
 
 @dataclass(frozen=True)

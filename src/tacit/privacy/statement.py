@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from decimal import ROUND_CEILING, Context
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,11 +17,15 @@ _RELATIONS = {
     "add-remove": "one record of one node added or removed, how many records each node is said to hold being public",
     "replace-one": "one record of one node replaced by another",
 }
+_NODES = "all the data of one node replaced by any other"
 
 
 @dataclass(frozen=True)
 class Privacy:
     """ε of the worst node, guaranteed and as the paper claims; None says that there is none.
+
+    `per_round` is the guaranteed ε of the worst single round, told where a paper claims no more than that
+    (`claimed_for` = "round"); `assumes` is what the guarantee takes for granted and nobody checks.
 
     >>> privacy = Privacy(guaranteed=3.02, claimed=1.0, delta=1e-4)
     >>> privacy.sentence()[:89]
@@ -36,21 +40,27 @@ class Privacy:
     adversary: str = "sees every message"
     reason: str | None = None
     note: str | None = None
+    assumes: str | None = None
+    per_round: float | None = None
+    claimed_for: Literal["run", "round"] = "run"
     per_node: Array = field(default_factory=lambda: np.zeros(0), repr=False, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
         """For `--json`: null where there is no such ε."""
-        keys = ("claimed", "guaranteed", "delta", "unit", "relation", "adversary", "reason", "note")
-        return {key: getattr(self, key) for key in keys}
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "per_node"}
 
     def sentence(self) -> str:
-        claim = "" if self.claimed is None else f" (claimed by the paper's formula: ε = {self.claimed:.4g})"
+        scope = " a round" if self.claimed_for == "round" else ""
+        claim = "" if self.claimed is None else f" (claimed by the paper's formula: ε = {self.claimed:.4g}{scope})"
+        assumes = f" It takes for granted that {self.assumes}." if self.assumes else ""
         note = f" {self.note}" if self.note else ""
         if self.guaranteed is None:
             return f"No privacy is guaranteed{claim}: {self.reason}."
+        single = "" if self.per_round is None else f", {rounded_up(self.per_round)} for the worst single round"
+        neighbours = _NODES if self.unit == "node" else _RELATIONS[self.relation]
         return (
-            f"Guaranteed ε = {rounded_up(self.guaranteed)} at δ = {self.delta:g} for each {self.unit}{claim}, "
-            f"neighbouring data sets: {_RELATIONS[self.relation]}, against an adversary who {self.adversary}.{note}"
+            f"Guaranteed ε = {rounded_up(self.guaranteed)} at δ = {self.delta:g} for each {self.unit}{single}{claim}, "
+            f"neighbouring data sets: {neighbours}, against an adversary who {self.adversary}.{assumes}{note}"
         )
 
 
@@ -72,5 +82,9 @@ def assess(ledger: Ledger, delta: float) -> tuple[Array, str | None]:
             spent, math.inf
         ), f'"{purpose}" of step {step} was computed from the records and not released by a mechanism'
     if len(spent) and math.isinf(spent.max()):
+        unproven = [line.step for line in ledger.releases() if line.mechanism == "unproven"]
+        if unproven:
+            more = f" and {len(unproven) - 1} others" if len(unproven) > 1 else ""
+            return spent, f"the noise of round {unproven[0]}{more} follows a sensitivity that is not proven to hold"
         return spent, "values left the nodes without noise"
     return spent, None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from pydantic import ValidationError
+from torch import nn
 
 from tacit.algorithms import Algorithm, algorithms
 from tacit.errors import TacitError
@@ -21,7 +22,7 @@ from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
 from tacit.privacy.planning import calibrated, plan
 from tacit.registry import invalid
-from tacit.runs.config import CHOICES, FROM_PYTHON, Choice, Config, Drops, PrivacyTarget
+from tacit.runs.config import CHOICES, FROM_PYTHON, Choice, Config, Drops, PrivacyTarget, Sharing
 from tacit.runs.run import Run
 from tacit.tasks import Dataset, Model, Task, datasets, models, shards
 
@@ -34,7 +35,7 @@ class Own:
 
     data: Dataset | None = None
     sharding: Shards | None = None
-    model: Model | None = None
+    model: nn.Module | Model | None = None
     graph: Graph | None = None
     algorithm: Algorithm[Any] | None = None
 
@@ -56,7 +57,7 @@ def from_config(config: Config, own: Own | None = None) -> Run:
     if len(np.unique(held)) < len(held):
         raise TacitError("shards share records: each record belongs to one node, and counts there once")
     task = Task(
-        own.model or _model(config.model, data, config.seed),
+        _shared(_module(config.model, data, config.seed) if own.model is None else own.model, algorithm),
         data,
         parts,
         batch=config.batch.size,
@@ -65,7 +66,7 @@ def from_config(config: Config, own: Own | None = None) -> Run:
         noise=Noise.from_seed(config.seed),
     )
     _warn_of_large_delta(config.privacy.delta, int(task.sizes.min()))
-    algorithm, budget = with_target(algorithm, task.sampler.sampling, config.privacy)
+    algorithm, budget = with_target(algorithm, algorithm.sampling(task), config.privacy)
     task.ledger = Ledger(budget=budget)
     return Run(
         task,
@@ -119,13 +120,12 @@ def _check_names(config: Config, own: Own) -> None:
         shards.check(config.sharding.name, config.sharding.parameters, given=("labels", "nodes"))
     if "model" in choices:
         models.check(config.model.name, config.model.parameters, given=("inputs", "classes"))
-    if config.privacy.epsilon is not None and isinstance(
-        config.algorithm.parameters.get("noise_multiplier"), float | int
-    ):
-        raise TacitError(
-            "privacy.epsilon and algorithm.noise_multiplier both set the noise: leave one of them out "
-            "(on the command line, --set privacy.epsilon= takes it out)"
-        )
+    for key in ("noise_multiplier", "noise_rate"):
+        if config.privacy.epsilon is not None and isinstance(config.algorithm.parameters.get(key), float | int):
+            raise TacitError(
+                f"privacy.epsilon and algorithm.{key} both set the noise: leave one of them out "
+                "(on the command line, --set privacy.epsilon= takes it out)"
+            )
 
 
 def _graph(choice: Choice) -> Graph:
@@ -143,19 +143,33 @@ def _graph(choice: Choice) -> Graph:
 
 
 def _algorithm(choice: Choice) -> Algorithm[Any]:
-    algorithms.check(choice.name, choice.parameters, given=("rounds",))
-    algorithm = algorithms.build(choice.name, choice.parameters)
+    """The algorithm a config names. What every method with partial sharing takes need not be named by each."""
+    own, sharing = {**choice.parameters}, {}
+    for key in Sharing.model_fields:
+        if key in own and key not in algorithms.parameters(choice.name):
+            sharing[key] = own.pop(key)
+    algorithms.check(choice.name, own, given=("rounds", "scale"), also=Sharing.model_fields)
+    algorithm = algorithms.build(choice.name, own)
     if not isinstance(algorithm, Algorithm):
         raise TacitError(f"{choice.name} is not an Algorithm: derive it from tacit.Algorithm")
-    return algorithm
+    if sharing and not algorithm.partial:
+        raise TacitError(f"{algorithm.title} shares all parameters: leave out {next(iter(sharing))}")
+    try:
+        return replace(algorithm, **Sharing.model_validate(sharing).model_dump(exclude_unset=True))
+    except ValidationError as error:
+        raise invalid(f"algorithm {choice.name}", error) from None
 
 
-def _model(choice: Choice, data: Dataset, seed: int) -> Model:
+def _module(choice: Choice, data: Dataset, seed: int) -> nn.Module:
     """The model with its initial parameters drawn from the seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        module = models.build(choice.name, {"inputs": data.inputs, "classes": data.classes, **choice.parameters})
-    return Model(module)
+        return models.build(choice.name, {"inputs": data.inputs, "classes": data.classes, **choice.parameters})
+
+
+def _shared(model: nn.Module | Model, algorithm: Algorithm[Any]) -> Model:
+    """A `Model` says itself what it shares; of a module, the algorithm says it."""
+    return model if isinstance(model, Model) else Model(model, share=algorithm.share, bounds=algorithm.bounds)
 
 
 def _shards(choice: Choice, data: Dataset, nodes: int, seed: int) -> Shards:

@@ -71,6 +71,13 @@ class Drops(Section):
     drop_seed: int = Field(default=0, ge=0)
 
 
+class Sharing(Section):
+    """Keys of [algorithm] that leave some parameters at their node: which are shared, and how the others learn."""
+
+    share: tuple[str, ...] | None = None
+    local: Literal["private", "exact"] = "private"
+
+
 class Config(Section):
     """A whole run."""
 

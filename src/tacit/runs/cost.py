@@ -12,6 +12,11 @@ from tacit.privacy.statement import Privacy, assess
 from tacit.tasks import Task
 
 _SIMULATED = "The noise comes from the run's seed: this is a simulation, and protects only where the seed stays secret."
+_KEPT = (
+    "Parameters that are not shared stay at their node without noise: nothing here covers them, nor an accuracy "
+    "measured with them."
+)
+_BARE = "values leave the nodes without noise"
 
 
 class Cost:
@@ -25,7 +30,7 @@ class Cost:
         """The ε that the paper's formula claims."""
         if rounds == 0:
             return None
-        claimed = self.algorithm.claim(self.task.sampler.sampling, self.task.nodes, self.delta, rounds)
+        claimed = self.algorithm.claim(self.algorithm.sampling(self.task), self.task.nodes, self.delta, rounds)
         return None if claimed is None else finite(claimed)
 
     def spent(self, rounds: int) -> Privacy:
@@ -38,27 +43,43 @@ class Cost:
 
     def planned(self) -> Privacy:
         """All that the algorithm says it will release."""
-        lines = plan(self.algorithm, self.task.sampler.sampling, self.task.nodes)
+        lines = plan(self.algorithm, self.algorithm.sampling(self.task), self.task.nodes)
         spent = guarantee(lines, self.delta)
         reason = None
         if not lines:
             reason = f"{self.algorithm.title} does not say in advance what it releases"
         elif math.isinf(spent.max()):
-            reason = "values leave the nodes without noise"
+            unproven = any(line.mechanism == "unproven" for line in lines)
+            reason = "the noise follows a sensitivity that is not proven" if unproven else _BARE
         return self._statement(spent, reason, self.algorithm.rounds)
 
     def _statement(self, spent: Array, reason: str | None, rounds: int) -> Privacy:
+        by_round = self.algorithm.claimed_for == "round"
         return Privacy(
             guaranteed=None if reason else float(spent.max(initial=0.0)),
             claimed=self.claim(rounds),
             delta=self.delta,
             unit=self.algorithm.unit,
-            relation=self.task.sampler.sampling.relation,
+            relation=self.algorithm.sampling(self.task).relation,
             adversary=self.algorithm.adversary,
             reason=reason,
-            note=_SIMULATED if self.task.noise.reproducible else None,
+            note=" ".join(self._notes()) or None,
+            assumes=self.algorithm.assumes,
+            per_round=self._worst_round() if by_round and not reason else None,
+            claimed_for=self.algorithm.claimed_for,
             per_node=spent,
         )
+
+    def _notes(self) -> list[str]:
+        kept = [_KEPT] if self.task.model.bounded < self.task.d else []
+        return kept + ([_SIMULATED] if self.task.noise.reproducible else [])
+
+    def _worst_round(self) -> float | None:
+        lines = list(self.task.ledger.releases()) or plan(
+            self.algorithm, self.algorithm.sampling(self.task), self.task.nodes
+        )
+        worst = min(lines, key=lambda line: float(line.multipliers.min()), default=None)
+        return None if worst is None else float(guarantee([worst], self.delta).max())
 
 
 def finite(value: float) -> float | None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from tacit.algorithms import Algorithm
@@ -21,17 +22,19 @@ from tacit.privacy.statement import Privacy
 from tacit.runs import storage
 from tacit.runs.checkpoint import Checkpoint
 from tacit.runs.cost import Cost, finite
-from tacit.tasks import Task
+from tacit.tasks import Metrics, Task
 
 Row = dict[str, Any]
 Watcher = Callable[["Run"], None]
+TRACE = "trace.csv"
 
 
 class Run:
     """An algorithm on a task over a network, from the first round to the last or to where it was stopped.
 
     `history` is a list of rows, one an evaluation (`pandas.DataFrame(run.history)`); `privacy` is what it
-    cost; `models` are the nodes' models (n, d). `keep` puts all in a folder, and `resume` goes on from one.
+    cost; `models` are the nodes' models (n, d); `trace` is a row a round of what the algorithm watches. `keep` puts
+    all in a folder, and `resume` goes on from one.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class Run:
         self.every = evaluate_every or max(1, self.rounds // 20)
         self.out: Path | None = None
         self.history: list[Row] = []
+        self.trace: list[Row] = []
         self.stopped: str | None = None
         self.interrupted = False
         self._began = time.monotonic()
@@ -94,6 +98,8 @@ class Run:
         at.check_ledger(self.task.ledger, out)
         self._return_to(at)
         self.history = [row for row in history if row["round"] <= at.t]
+        if (out / TRACE).is_file():
+            self.trace = [row for row in storage.read_history(out / TRACE) if row["round"] <= at.t]
         self._began = time.monotonic() - seconds
         return self
 
@@ -105,6 +111,7 @@ class Run:
             while self.t < self.rounds:
                 state = self.algorithm.round(self.t, self._at.state, self.task, self.network)
                 self._at = self._after(self.t + 1, state)
+                self._trace()
                 self._evaluate_if_due()
                 watch(self)
         except BudgetExceeded as refusal:
@@ -155,6 +162,8 @@ class Run:
         self.task.ledger.flush()
         self._at.check_ledger(self.task.ledger, self.out)
         storage.write_history(self.out / "history.csv", self.history)
+        if self.trace:
+            storage.write_history(self.out / TRACE, self.trace)
         storage.write_models(self.out / "models.safetensors", self.models)
         self._at.save(self.out, self.algorithm.title, time.monotonic() - self._began)
 
@@ -194,6 +203,12 @@ class Run:
             if step >= self._at.steps:
                 self.task.ledger.close(step, purpose)
 
+    def _trace(self) -> None:
+        """What the algorithm wants watched in every round, as the largest of the nodes' numbers."""
+        watched = self.algorithm.traces(self._at.state)
+        if watched:
+            self.trace.append({"round": self.t, **{key: finite(float(v.max())) for key, v in watched.items()}})
+
     def _evaluate_if_due(self) -> None:
         due = self.t % self.every == 0 or self.t == self.rounds
         if due and not (self.history and self.history[-1]["round"] == self.t):
@@ -216,10 +231,14 @@ class Run:
 
     def _measure(self) -> Row:
         with self.network.unmetered():
-            models = self.models
-            mean = self.network.mean(models)
-            spread = self.network.mean((models - mean).square().sum(1, keepdim=True))
-        metrics = self.task.evaluate(mean)
+            shared, local = self.task.split(self.models)
+            mean = self.network.mean(shared)
+            spread = self.network.mean((shared - mean).square().sum(1, keepdim=True))
+            if local.shape[1]:  # the agreed part with each node's own
+                each = [self.task.evaluate(torch.cat([mean, own])) for own in local]
+                metrics = Metrics(*self.network.mean(torch.tensor(each)).tolist())
+            else:
+                metrics = self.task.evaluate(mean)
         traffic, privacy = self.network.traffic, self.privacy
         return {
             "round": self.t,

@@ -74,7 +74,7 @@ def train(
     own = Own(
         data=None if isinstance(data, str) else _dataset(data),
         sharding=None if isinstance(sharding, str) else [np.asarray(part, np.int64) for part in sharding],
-        model=None if isinstance(model, str) else _model(model),
+        model=None if isinstance(model, str) else model,
         graph=None if isinstance(graph, str) else _graph(graph),
         algorithm=None if isinstance(algorithm, str) else algorithm,
     )
@@ -93,10 +93,6 @@ def _named(part: object) -> dict[str, Any]:
 
 def _dataset(data: Dataset | tuple[npt.ArrayLike, npt.ArrayLike]) -> Dataset:
     return data if isinstance(data, Dataset) else Dataset.from_arrays(*data)
-
-
-def _model(model: nn.Module | Model) -> Model:
-    return model if isinstance(model, Model) else Model(model)
 
 
 def _graph(graph: Graph | nx.Graph) -> Graph:

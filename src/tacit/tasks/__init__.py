@@ -7,6 +7,6 @@ from tacit.tasks.model import Model
 from tacit.tasks.models import models
 from tacit.tasks.sampling import Sampler
 from tacit.tasks.shards import shards
-from tacit.tasks.task import Metrics, Task
+from tacit.tasks.task import Metrics, Task, join
 
-__all__ = ["Clip", "Dataset", "Layout", "Metrics", "Model", "Sampler", "Task", "datasets", "models", "shards"]
+__all__ = ["Clip", "Dataset", "Layout", "Metrics", "Model", "Sampler", "Task", "datasets", "join", "models", "shards"]

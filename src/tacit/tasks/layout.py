@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +19,8 @@ from tacit.errors import TacitError
 class Layout:
     """Names and shapes of the parameters in the order of the vector; the first `shared` columns are shared.
 
+    The first `bounded` columns are those whose gradients a clip bounds: the shared ones, or all.
+
     >>> layout = Layout.of(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)), share=["1.*"])
     >>> layout.names, layout.d, layout.shared
     (('1.weight', '1.bias', '0.weight', '0.bias'), 23, 8)
@@ -28,9 +31,12 @@ class Layout:
     names: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
     shared: int
+    bounded: int
 
     @classmethod
-    def of(cls, module: nn.Module, share: Sequence[str] | None = None) -> Layout:
+    def of(
+        cls, module: nn.Module, share: Sequence[str] | None = None, bounds: Literal["all", "shared"] = "shared"
+    ) -> Layout:
         """The layout of a module's trainable parameters; `share`: patterns such as `"head.*"` (None: all)."""
         shapes = {name: tuple(p.shape) for name, p in module.named_parameters() if p.requires_grad}
         if not shapes:
@@ -43,7 +49,9 @@ class Layout:
                 raise TacitError(f'share pattern "{pattern}" matches no parameter; there are: {", ".join(shapes)}')
         shared = [name for name in shapes if any(fnmatchcase(name, pattern) for pattern in patterns)]
         names = shared + [name for name in shapes if name not in shared]
-        return cls(tuple(names), tuple(shapes[k] for k in names), sum(math.prod(shapes[k]) for k in shared))
+        sent = sum(math.prod(shapes[k]) for k in shared)
+        every = sum(math.prod(shape) for shape in shapes.values())
+        return cls(tuple(names), tuple(shapes[k] for k in names), sent, every if bounds == "all" else sent)
 
     @cached_property
     def d(self) -> int:
@@ -58,8 +66,10 @@ class Layout:
             ends.append(ends[-1] + math.prod(shape))
         return {name: slice(*ends[i : i + 2]) for i, name in enumerate(self.names)}
 
-    def is_shared(self, name: str) -> bool:
-        return bool(self.columns[name].stop <= self.shared)
+    def is_bounded(self, name: str) -> bool:
+        return bool(self.columns[name].stop <= self.bounded)
+
+    is_shared = is_bounded
 
     def flatten(self, parameters: Mapping[str, Tensor]) -> Tensor:
         """Name to (…, *shape), joined to (…, d)."""

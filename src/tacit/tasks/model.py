@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -25,8 +26,8 @@ def cross_entropy(output: Tensor, target: Tensor) -> Tensor:
 class Model:
     """A module with a per-record loss, or a loss of a flat vector, for n nodes at once: params (n, d).
 
-    The first `shared` columns of the vector are the parameters that `share` picks (all, when None). The dtype
-    of `params` decides that of the computation.
+    The first `shared` columns of the vector are the parameters that `share` picks (all, when None); a clip bounds
+    the gradient of these, or of `all` parameters (`bounds`). The dtype of `params` decides that of the computation.
 
     >>> model = Model(nn.Linear(3, 2))
     >>> params = model.initial().repeat(5, 1)
@@ -41,9 +42,10 @@ class Model:
         loss: RecordLoss = cross_entropy,
         share: Sequence[str] | None = None,
         engine: Engine = "auto",
+        bounds: Literal["all", "shared"] = "shared",
     ) -> None:
         check_module(module)
-        layout = Layout.of(module, share)
+        layout = Layout.of(module, share, bounds)
         module = copy.deepcopy(module).requires_grad_(False)
         for layer in module.modules():
             if getattr(layer, "inplace", False) is True:
@@ -51,7 +53,14 @@ class Model:
         self._start(ModuleObjective(module, loss, layout), layout.initial(module), engine)
 
     @classmethod
-    def from_loss(cls, loss: FlatLoss, initial: Tensor, shared: int | None = None, engine: Engine = "auto") -> Model:
+    def from_loss(
+        cls,
+        loss: FlatLoss,
+        initial: Tensor,
+        shared: int | None = None,
+        engine: Engine = "auto",
+        bounds: Literal["all", "shared"] = "shared",
+    ) -> Model:
         """The model whose loss on one record is `loss(params (d,), x, y)`, differentiable by torch.func.
 
         >>> mean = Model.from_loss(lambda w, x, y: ((w - x) ** 2).sum() / 2, torch.zeros(2))
@@ -64,13 +73,14 @@ class Model:
         if initial.dim() != 1 or not 1 <= shared <= d:
             raise TacitError(f"a loss needs an initial vector (d,) and 1 to d shared entries, not {shared} of {d}")
         parts = {"shared": (shared,)} | ({"local": (d - shared,)} if shared < d else {})
-        layout = Layout(tuple(parts), tuple(parts.values()), shared)
+        layout = Layout(tuple(parts), tuple(parts.values()), shared, d if bounds == "all" else shared)
         model = cls.__new__(cls)
         model._start(FunctionObjective(loss, layout), initial.detach().clone(), engine)
         return model
 
     def _start(self, objective: ModuleObjective | FunctionObjective, initial: Tensor, engine: Engine) -> None:
-        self.layout, self.d, self.shared = objective.layout, objective.layout.d, objective.layout.shared
+        self.layout = layout = objective.layout
+        self.d, self.shared, self.bounded = layout.d, layout.shared, layout.bounded
         self._objective, self._initial, self._dtype = objective, initial, initial.dtype
         self._gradients = Gradients(objective, engine)
         self._checked = isinstance(objective, FunctionObjective)
@@ -91,6 +101,15 @@ class Model:
         with torch.no_grad():
             return self._objective.outputs(self.layout.unflatten(params), self._like(params, x))
 
+    def scores(self, params: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Each record's loss (B,), and whether it is classified rightly (NaN where there are no classes), for one
+        parameter vector (d,)."""
+        if not isinstance(self._objective, ModuleObjective):
+            losses = self.losses(params[None], x[None], y[None])[0]
+            return losses, torch.full_like(losses, torch.nan)
+        output = self.outputs(params, x)
+        return self._objective.loss(output, y), (output.argmax(1) == y).to(params.dtype)
+
     def losses(self, params: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """Each record's loss (n, B), for params (n, d), x (n, B, …), y (n, B)."""
         self._fits(params)
@@ -105,10 +124,10 @@ class Model:
         clip: Clip | None,
         out: Tensor | None = None,
     ) -> Tensor:
-        """Σ_b weight_b · factor(‖∇_shared ℓ_b‖) · ∇ℓ_b, (n, d); weight (n, B) is 0 where a record is padding.
+        """Σ_b weight_b · factor(‖∇_bounded ℓ_b‖) · ∇ℓ_b, (n, d); weight (n, B) is 0 where a record is padding.
 
-        The factor applies to the shared columns only; the local ones are a plain weighted sum. A clip per
-        batch applies to the shared part of the weighted sum instead (with weights 1/B, to the mean). `out`
+        The factor applies to the bounded columns only; the others are a plain weighted sum. A clip per
+        batch applies to the bounded part of the weighted sum instead (with weights 1/B, to the mean). `out`
         (n, d), if given, is written and returned.
         """
         self._fits(params)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tacit.errors import TacitError
-from tacit.privacy.bounded import Bounded, Relation, SamplingKind, Source
+from tacit.privacy.bounded import Bounded, Relation, Sampling, SamplingKind, Source
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
 from tacit.tasks.clip import Clip
@@ -64,9 +63,6 @@ class Task:
         nodes: npt.NDArray[np.int64] | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        if model.shared < model.d:
-            # The bound on a gradient covers its shared columns only, and a task hands over all of them.
-            raise TacitError("a task takes a model all of whose parameters are shared: leave out share")
         self.model, self.data, self.shards, self.dtype = model, data, shards, dtype
         self.nodes = np.arange(len(shards)) if nodes is None else nodes
         self.noise = noise or Noise.from_seed(0)
@@ -112,8 +108,28 @@ class Task:
         """(n, d): every node starts from the same parameters."""
         return self.model.initial().to(self.dtype).repeat(self.n, 1)
 
+    def split(self, params: Tensor) -> tuple[Tensor, Tensor]:
+        """Parameters (n, d) as those that are shared and those that stay at their node."""
+        return params[:, : self.model.shared], params[:, self.model.shared :]
+
+    @property
+    def sampling(self) -> Sampling:
+        """How records are drawn, as far as it may be accounted.
+
+        Local parameters that learn without noise remember records of earlier draws, so no record can count on
+        not having been drawn.
+        """
+        drawn = self.sampler.sampling
+        return drawn if self._forgets else Sampling("none", np.ones(self.n), drawn.relation)
+
+    @property
+    def _forgets(self) -> bool:
+        """Whether all that a node remembers of its records has noise on it."""
+        return self.model.bounded == self.d
+
     def gradient(self, params: Tensor, step: int, clip: Clip | None = None, purpose: str = "gradient") -> Bounded:
-        """The mean gradient of draw `step` at each node's row of `params`.
+        """The mean gradient of draw `step` at each node's row of `params`: its bounded columns, and beside them in
+        `local` the others.
 
         It divides by the *expected* batch size, which is public; the realised one depends on the records.
         """
@@ -127,15 +143,22 @@ class Task:
             self.model.gradient_sum(params[rows], x, y, weight[rows, :longest], clip and clip.at(rows), out=value[rows])
         self.draws += 1
         self.ledger.open(step, purpose)
+        bounded, local = value.tensor_split([self.model.bounded], 1)
         return Bounded(
-            value=value,
+            value=bounded.contiguous(),
             sensitivity=None if clip is None else self._sensitivity(clip),
             norm="l2" if clip is None else clip.order,
-            sampling=self.sampler.sampling,
+            sampling=self.sampling,
             step=step,
             purpose=purpose,
-            source=Source(self.nodes, self.ledger, self.noise),
+            source=self.source,
+            local=local,
         )
+
+    @property
+    def source(self) -> Source:
+        """Whose values these are: what a mechanism needs to release them."""
+        return Source(self.nodes, self.ledger, self.noise)
 
     def _chunks(self, records: Tensor) -> Iterator[slice]:
         """Nodes whose batches are gathered together: few enough that the copy stays in cache."""
@@ -143,24 +166,31 @@ class Task:
 
     def _sensitivity(self, clip: Clip) -> npt.NDArray[np.float64]:
         """How far one record moves the mean: by C / B where it is added to or removed from the sum, by 2C / B where it
-        is replaced; a clipped *batch* can swing from one side of its ball to the other."""
+        is replaced; a clipped *batch* can swing from one side of its ball to the other. So can the sum of a whole batch
+        at local parameters that have learnt from the record without noise: it moves the gradients of all others."""
         bound = np.broadcast_to(np.asarray(clip.bound, np.float64), (self.n,))
         if clip.per == "batch":
             return 2.0 * bound
-        swing = 1.0 if self.sampler.sampling.relation == "add-remove" else 2.0
-        return swing * bound / self.sampler.batch
+        added = self.sampler.sampling.relation == "add-remove"
+        if self._forgets:
+            return (1.0 if added else 2.0) * bound / self.sampler.batch
+        most = self.sizes if added else self.sampler.batch
+        return (2.0 * most + (1.0 if added else 0.0)) * bound / self.sampler.batch
 
     @torch.no_grad()
     def evaluate(self, params: Tensor) -> Metrics:
         """Loss and accuracy of one model (d,) on the test set; a bare loss function has no accuracy (NaN)."""
-        loss, right = 0.0, 0.0 if self.model.classifies else math.nan
+        loss = right = 0.0
         for start in range(0, len(self.data.test_y), _TEST_BATCH):
             part = slice(start, start + _TEST_BATCH)
-            x, y = self.data.test_x[part].to(self.dtype), self.data.test_y[part]
-            loss += float(self.model.losses(params[None], x[None], y[None]).sum())
-            if self.model.classifies:
-                right += float((self.model.outputs(params, x).argmax(1) == y).sum())
+            losses, rightly = self.model.scores(params, self.data.test_x[part].to(self.dtype), self.data.test_y[part])
+            loss, right = loss + float(losses.sum()), right + float(rightly.sum())
         return Metrics(loss / len(self.data.test_y), right / len(self.data.test_y))
+
+
+def join(shared: Tensor, local: Tensor | None) -> Tensor:
+    """Rows of whole models (n, d) from shared and local parameters; where there are no local ones nothing is copied."""
+    return shared if local is None or not local.shape[1] else torch.cat([shared, local], 1)
 
 
 def _take(values: Tensor, index: Tensor) -> Tensor:

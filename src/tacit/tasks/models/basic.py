@@ -1,6 +1,7 @@
 """Logistic regression, multilayer perceptron, small convolutional network."""
 
 import math
+from collections import OrderedDict
 
 import torch
 from torch import nn
@@ -15,7 +16,7 @@ def logistic(inputs: tuple[int, ...], classes: int, biases: bool = True) -> nn.M
     >>> logistic((1, 28, 28), 10)(torch.zeros(5, 1, 28, 28)).shape
     torch.Size([5, 10])
     """
-    return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(inputs), classes, bias=biases))
+    return _flat(nn.Linear(math.prod(inputs), classes, bias=biases))
 
 
 @models.register("mlp")
@@ -26,22 +27,28 @@ def mlp(
     activation: Activation = "tanh",
     biases: bool = True,
 ) -> nn.Module:
-    """Multilayer perceptron; hidden = (10, 784) on 28×28 images is the network of PartPSP.
+    """Multilayer perceptron; hidden = (10, 784) without biases on 28×28 images is the network of PartPSP.
 
     >>> mlp((4,), 2, hidden=(3,))
     Sequential(
-      (0): Flatten(start_dim=1, end_dim=-1)
-      (1): Linear(in_features=4, out_features=3, bias=True)
-      (2): Tanh()
-      (3): Linear(in_features=3, out_features=2, bias=True)
+      (flatten): Flatten(start_dim=1, end_dim=-1)
+      (0): Linear(in_features=4, out_features=3, bias=True)
+      (1): Tanh()
+      (2): Linear(in_features=3, out_features=2, bias=True)
     )
     """
     widths = [math.prod(inputs), *hidden, classes]
-    layers: list[nn.Module] = [nn.Flatten()]
+    layers: list[nn.Module] = []
     for i in range(len(widths) - 1):
         layers.append(nn.Linear(widths[i], widths[i + 1], bias=biases))
         layers.append(ACTIVATIONS[activation]())
-    return nn.Sequential(*layers[:-1])
+    return _flat(*layers[:-1])
+
+
+def _flat(*layers: nn.Module) -> nn.Module:
+    """Layers on flattened records, counted from 0: "0.*" are the parameters of the first."""
+    named = {str(k): layer for k, layer in enumerate(layers)}
+    return nn.Sequential(OrderedDict({"flatten": nn.Flatten(), **named}))
 
 
 @models.register("cnn")

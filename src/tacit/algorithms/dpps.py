@@ -1,0 +1,129 @@
+"""DPPS: push-sum whose messages are private, a protocol that any algorithm with perturbations can stand on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tacit.algorithms.sensitivity import Real, Sensitivity
+from tacit.errors import TacitError
+from tacit.networks import Network
+from tacit.privacy.bounded import Bounded, Sampling
+from tacit.privacy.ledger import Array
+from tacit.privacy.mechanism import Exact, Laplace, Mechanism, Unproven
+
+C = TypeVar("C", bound="Consensus")
+_BEYOND = 1e30  # a sensitivity whose noise single precision can hardly hold
+_WATCHED = 64  # nodes up to which a simulation looks at every pair of them in every round
+
+
+@dataclass(frozen=True)
+class Consensus:
+    """Shared vector s (n, d_s) and push-sum weight a (n,); y = s / a is what the nodes agree on.
+
+    `carry` is what the sensitivities remember; `seen` (n, 1 + modes) is the last round's real sensitivity (NaN where
+    nobody looked) and what each mode said, the one in use first.
+    """
+
+    s: Tensor
+    a: Tensor
+    carry: Tensor
+    seen: Tensor
+
+    @property
+    def y(self) -> Tensor:
+        return self.s / self.a[:, None]
+
+
+@dataclass(frozen=True)
+class DPPS:
+    """Differentially private perturbed push-sum (Zhou, Xue, Chen: Algorithm 1), with node-level privacy.
+
+        s½ = s + e,   n ~ Laplace(0, S/b) per coordinate, S the sensitivity of s½,   send s½ + γ_n n and a
+        s, a ← Σ_j W_ij (s½_j + γ_n n_j, a_j),   y = s / a
+
+    `noise` is γ_n / b, one for all nodes or one each; None sends s½ as it is. Every `sync_every` rounds the noised
+    vectors are averaged over the whole network instead. The first of `modes` gives S; the others are watched.
+
+    Formal guarantee: all earlier messages being known, the data of a node reach its next one through e alone, and
+    replacing them moves e by at most `e.sensitivity` ≤ S in L1. So a round is (b/γ_n, 0)-DP where S follows from
+    messages and public numbers; where it does not, the release is written down as unproven.
+    """
+
+    noise: float | Array | None
+    modes: tuple[Sensitivity, ...]
+    sync_every: int | None = None
+
+    def start(self, s: Tensor) -> Consensus:
+        """Before round 0, with the nodes' vectors (n, d_s)."""
+        carry = torch.cat([mode.start(s) for mode in self.modes], 1)
+        seen = torch.full((len(s), 1 + len(self.modes)), math.nan, dtype=torch.float64)
+        return Consensus(s, torch.ones(len(s), dtype=s.dtype), carry, seen)
+
+    def round(self, t: int, state: C, e: Bounded, network: Network) -> C:
+        """One round with the perturbation e; `e.sensitivity`, twice a public bound on ‖e‖₁, is alike at all nodes."""
+        half = state.s + e.value
+        carry = torch.split(state.carry, [mode.width for mode in self.modes], 1)
+        seen = self._look(carry, half, e, network)
+        value = Bounded(half.clone(), np.full(len(half), seen[1]), "l1", node_level(e), e.step, e.purpose, e.source)
+        sent = self._mechanism(*seen[:2]).release(value)
+        if self.sync_every is not None and (t + 1) % self.sync_every == 0:
+            s, a = network.mean(sent).expand_as(sent).contiguous(), torch.ones_like(state.a)
+            after = torch.zeros_like(state.carry)
+        else:
+            s, a = network.mix(t, sent, state.a)
+            after = self._carried(t, carry, e, state.s, half, sent, network)
+        rows = torch.tensor(seen, dtype=torch.float64).expand(len(half), -1)
+        return replace(state, s=s, a=a, carry=after, seen=rows)
+
+    def planned(self) -> Mechanism:
+        """What a round releases by, unless its sensitivity turns out not to hold."""
+        if self.noise is None:
+            return Exact()
+        return Unproven(self.noise) if isinstance(self.modes[0], Real) else Laplace(self.noise)
+
+    def _mechanism(self, real: float, bound: float) -> Mechanism:
+        planned = self.planned()
+        if isinstance(planned, Laplace) and not self.modes[0].holds(real, bound):
+            return Unproven(planned.noise_multiplier)
+        return planned
+
+    def _look(self, carry: tuple[Tensor, ...], half: Tensor, e: Bounded, network: Network) -> list[float]:
+        """The real sensitivity and each mode's, as far as they can be known here."""
+        first, *watched = zip(self.modes, carry, strict=True)
+        bounds = [first[0].bound(first[1], half, e, network)]
+        if not bounds[0] < _BEYOND:
+            raise TacitError(
+                "noise that adds to the sensitivity, which adds to the noise, has grown out of bounds: "
+                'set a smaller sync_every, add less noise, or use sensitivity = "replacement"'
+            )
+        if not self._watches(network):
+            return [math.nan, *bounds, *[math.nan] * len(watched)]
+        with network.unmetered():
+            real = float(network.diameter(half))
+            return [real, *bounds, *(mode.bound(own, half, e, network) for mode, own in watched)]
+
+    def _carried(
+        self, t: int, carry: tuple[Tensor, ...], e: Bounded, s: Tensor, half: Tensor, sent: Tensor, network: Network
+    ) -> Tensor:
+        moved, noise = ((sent - before).abs().sum(1, dtype=torch.float64) for before in (s, half))
+        # What rounding may have hidden of the distance between two vectors.
+        moved += 4 * torch.finfo(sent.dtype).eps * sent.abs().sum(1, dtype=torch.float64)
+        after = [self.modes[0].carried(t, carry[0], e, moved, noise, network)]
+        with network.unmetered():
+            for mode, own in zip(self.modes[1:], carry[1:], strict=True):
+                after.append(mode.carried(t, own, e, moved, noise, network) if self._watches(network) else own)
+        return torch.cat(after, 1)
+
+    def _watches(self, network: Network) -> bool:
+        return network.omniscient and network.graph.nodes <= _WATCHED
+
+
+def node_level(e: Bounded) -> Sampling:
+    """Whatever batches were drawn, all the data of a node are at stake."""
+    return Sampling("none", np.ones(len(e.source.nodes)), "replace-one")

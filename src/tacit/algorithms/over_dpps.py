@@ -1,0 +1,141 @@
+"""What the methods over DPPS have in common: rates, noise, how the sensitivity is known, and what they cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import ClassVar, Literal, Self, TypeVar
+
+import numpy as np
+from torch import Tensor
+
+from tacit.algorithms.algorithm import Algorithm, Nodes
+from tacit.algorithms.dpps import DPPS, Consensus
+from tacit.algorithms.schedules import Steps
+from tacit.algorithms.sensitivity import Certified, Estimated, Real, Replacement, Sensitivity
+from tacit.errors import TacitError
+from tacit.graphs import Graph
+from tacit.privacy.bounded import Bounded, Sampling
+from tacit.privacy.ledger import Array
+from tacit.privacy.planning import Planned
+from tacit.tasks import Clip, Task
+
+S = TypeVar("S", bound=Consensus)
+Mode = Literal["certified", "estimated", "real", "replacement"]
+_BROADCAST = (
+    "the sensitivities that the nodes broadcast are public although they depend on the data, and that what is to be "
+    "hidden is which of two nodes sent a message"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverDPPS(Algorithm[S]):
+    """A method whose nodes agree over DPPS on what they perturb by clipped gradient steps.
+
+    `noise_rate` is γ_n and `b` the paper's budget parameter; their quotient is the noise multiplier, which a target ε
+    sets instead. All rates, γ_n too, are multiplied by `decay` at each of `decay_rounds`. `sensitivity` says how S is
+    known; `c_prime` and `lam` are the constants of the estimated one.
+
+    Claim: b/γ_n for each round (Theorem 1). Formal guarantee: the ledger's composition of Laplace mechanisms over all
+    rounds, node-level; none where the sensitivity is not proven.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("doubly-stochastic", "connected")
+    unit: ClassVar[str] = "node"
+    adversary: ClassVar[str] = "sees every message a node ever sends and knows all data of every other node"
+    claimed_for: ClassVar[Literal["run", "round"]] = "round"
+    name: ClassVar[str]
+
+    local: Literal["private", "exact"] = "exact"  # at node level no local parameter tells more than the node's data do
+    lr: float = 0.1
+    clip: float | None = 100.0
+    noise_rate: float | None = None
+    b: float = 1.0
+    sync_every: int | None = 5
+    sensitivity: Mode = "replacement"
+    c_prime: float = 0.78
+    lam: float = 0.55
+    decay: float = 0.1
+    decay_rounds: tuple[int, ...] = ()
+    scale: float | Array | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        positive = {"lr": self.lr, "b": self.b, "c_prime": self.c_prime, "lam": self.lam, "decay": self.decay}
+        for key, value in positive.items() | {("clip", self.clip or 1.0)}:
+            if not 0 < value < np.inf:
+                raise TacitError(f"{self.name}: {key} must be positive and finite, not {value}")
+        if self.noise_rate is not None and not 0 <= self.noise_rate < np.inf:
+            raise TacitError(f"{self.name}: noise_rate must be 0 or more, not {self.noise_rate}")
+        if self.sync_every is not None and self.sync_every < 1:
+            raise TacitError(f"{self.name}: sync_every must be at least 1, not {self.sync_every}")
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} without noise" if self.noise_rate == 0 else self.name
+
+    @property
+    def assumes(self) -> str | None:
+        return _BROADCAST if self.sensitivity == "estimated" else None
+
+    def sampling(self, task: Task) -> Sampling:
+        return Sampling("none", np.ones(task.n), "replace-one")
+
+    def releases(self, t: int, nodes: Nodes) -> tuple[Planned, ...]:
+        # A plan needs no graph: all sensitivities but the real one are planned to hold.
+        mode = Real() if self.sensitivity == "real" else Replacement()
+        return (Planned(t, DPPS(self.noise(t, nodes), (mode,)).planned()),)
+
+    def with_noise(self, scale: Array) -> Self:
+        if self.noise_rate == 0:
+            return super().with_noise(scale)
+        return replace(self, scale=scale)
+
+    def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
+        """b/γ_n of the round with the least noise."""
+        least = [float(noise.min()) for t in range(rounds) if (noise := self.noise(t, nodes)) is not None]
+        return 1 / min(least) if least else None
+
+    def traces(self, state: S) -> dict[str, Tensor]:
+        """The sensitivities of the last round: the real one, and what each way to know it said."""
+        return dict(zip(("real", *self._watched()), state.seen.unbind(1), strict=True))
+
+    def protocol(self, t: int, nodes: Nodes, graph: Graph) -> DPPS:
+        """DPPS as it is in round t."""
+        stretch = self.rounds if self.sync_every is None else min(self.sync_every, self.rounds)
+        modes: list[Sensitivity] = []
+        for name in self._watched():
+            if name == "certified":
+                modes.append(_certified(graph, stretch))
+            elif name == "estimated":
+                modes.append(Estimated(self.c_prime, self.lam))
+            else:
+                modes.append(Real() if name == "real" else Replacement())
+        return DPPS(self.noise(t, nodes), tuple(modes), self.sync_every)
+
+    def noise(self, t: int, nodes: Nodes) -> Array | None:
+        """γ_n / b in round t, one a node; None: no noise."""
+        if self.noise_rate == 0:
+            return None
+        if self.scale is None and self.noise_rate is None:
+            raise TacitError(
+                f"{self.title} does not know how much noise to add: set privacy.epsilon, or algorithm.noise_rate and b"
+            )
+        scale = np.asarray((self.noise_rate or 0.0) / self.b if self.scale is None else self.scale, np.float64)
+        return self.rate(1.0, t) * (scale[nodes] if scale.ndim else np.full(len(nodes), scale))
+
+    def rate(self, start: float, t: int) -> float:
+        return Steps(start, self.decay, self.decay_rounds)(t, self.rounds)
+
+    def gradient(self, t: int, params: Tensor, task: Task, purpose: str = "gradient") -> Bounded:
+        """The batch's mean gradient, clipped in L1."""
+        return task.gradient(params, t, None if self.clip is None else Clip(self.clip, "l1", "batch"), purpose)
+
+    def _watched(self) -> tuple[Mode, ...]:
+        """The sensitivity in use, then those that a simulation watches beside it."""
+        beside: tuple[Mode, ...] = ("estimated",) if self.clip is None else ("estimated", "certified")
+        return (self.sensitivity, *(mode for mode in beside if mode != self.sensitivity))
+
+
+@lru_cache(maxsize=64)
+def _certified(graph: Graph, stretch: int) -> Certified:
+    return Certified.on(graph, stretch)
