@@ -28,7 +28,7 @@ def contenders(case: Case, quick: bool) -> list[str]:
         names.append("handwritten")
     heavy = case.n * (8 if case.model == "cnn" else 1)
     if case.clip == "record" and heavy <= (100 if quick else 1000):
-        names.append("opacus")
+        names += ["opacus", "opacus-ghost"]
     if heavy * (20 if case.clip == "record" else 1) <= (400 if quick else 2000):
         names.append("loop")
     return names
@@ -56,14 +56,12 @@ def growth(seconds: float, quick: bool) -> Iterator[dict[str, Any]]:
 def machine(threads: int) -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     name = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
-    used = (
-        f"{os.cpu_count()} cores, of which each contender used {threads}; load before the run {os.getloadavg()[0]:.1f}"
-    )
+    clock = "seconds are the processor's" if threads == 1 else f"load before the run {os.getloadavg()[0]:.1f}"
+    used = f"{os.cpu_count()} cores, of which each contender used {threads}; {clock}"
     return f"{name}, {used}; Python {platform.python_version()}"
 
 
-def run(quick: bool, threads: int, peers: bool) -> dict[str, Any]:
-    seconds = 3.0 if quick else 15.0
+def run(quick: bool, threads: int, seconds: float, peers: bool) -> dict[str, Any]:
     results: dict[str, Any] = {"quick": quick, "machine": machine(threads), "cases": [], "peers": []}
     for case in cases(quick):
         found = {name: asdict(m) for name, m in compete(contenders(case, quick), case, seconds).items()}
@@ -96,11 +94,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer nodes and repetitions; leaves the page alone")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of every contender (default: all cores)")
+    parser.add_argument("--seconds", type=float, help="a case takes at least (default: 15, or 3 if quick)")
     parser.add_argument("--no-peers", action="store_true", help="leave out Flower and decent-bench")
     options = parser.parse_args()
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[variable] = str(options.threads)
-    write(run(options.quick, options.threads, not options.no_peers), "quick" if options.quick else "results")
+    seconds = options.seconds or (3.0 if options.quick else 15.0)
+    results = run(options.quick, options.threads, seconds, not options.no_peers)
+    write(results, "quick" if options.quick else "results")
 
 
 if __name__ == "__main__":

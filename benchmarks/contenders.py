@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +29,7 @@ class BatchClipped(D2P):
     def round(self, t: int, state: PushSum, task: Task, network: Network) -> PushSum:
         gradient = self.mechanism(t, task.nodes).release(task.gradient(state.z, t, Clip(BOUND, per="batch")))
         x, w = network.mix(t, state.x.sub(gradient, alpha=self.lr), state.w)
-        return PushSum(x, w)
+        return PushSum(x, w, state.local)
 
 
 def tacit(case: Case) -> Step:
@@ -80,32 +80,40 @@ def loop(case: Case) -> Step:
     return step
 
 
-def opacus(case: Case) -> Step:
-    """Opacus on every node: per-record gradients by hooks, clipping and noise by its optimiser."""
+def opacus(case: Case, ghost: bool = False) -> Step:
+    """Opacus on every node, in one of its ways: per-record gradients by hooks, or norms alone (ghost clipping).
+
+    Which is the faster depends on the model. Both clip and add noise in its optimiser.
+    """
     warnings.filterwarnings("ignore")
     from opacus import GradSampleModule
+    from opacus.grad_sample import GradSampleModuleFastGradientClipping as GhostModule
     from opacus.optimizers import DPOptimizer
+    from opacus.optimizers import DPOptimizerFastGradientClipping as GhostOptimizer
+    from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping as GhostLoss
 
-    nodes = [GradSampleModule(copy.deepcopy(case.module())) for _ in range(case.n)]
-    optimisers = [
-        DPOptimizer(
-            torch.optim.SGD(module.parameters(), lr=LR),
-            noise_multiplier=MULTIPLIER,
-            max_grad_norm=BOUND,
-            expected_batch_size=case.batch,
-        )
-        for module in nodes
-    ]
+    settings = {"noise_multiplier": MULTIPLIER, "max_grad_norm": BOUND, "expected_batch_size": case.batch}
+
+    def node() -> tuple[nn.Module, DPOptimizer, Callable[[Tensor, Tensor], Tensor]]:
+        module = case.module()
+        sgd = torch.optim.SGD(module.parameters(), lr=LR)
+        if not ghost:
+            return GradSampleModule(module), DPOptimizer(sgd, **settings), F.cross_entropy
+        wrapped, optimiser = GhostModule(module, max_grad_norm=BOUND), GhostOptimizer(sgd, **settings)
+        return wrapped, optimiser, GhostLoss(wrapped, optimiser, nn.CrossEntropyLoss())
+
+    nodes = [node() for _ in range(case.n)]
+    modules = [module for module, _, _ in nodes]
     generator = torch.Generator().manual_seed(0)
     weights = sparse(case)
 
     def step() -> None:
-        for i, (module, optimiser) in enumerate(zip(nodes, optimisers, strict=True)):
+        for i, (module, optimiser, loss) in enumerate(nodes):
             x, y = case.draw(i, generator)
-            F.cross_entropy(module(x), y).backward()
+            loss(module(x), y).backward()
             optimiser.step()
             optimiser.zero_grad()  # or every node would keep its per-record gradients
-        mix(nodes, weights)
+        mix(modules, weights)
 
     return step
 
@@ -128,5 +136,6 @@ CONTENDERS: dict[str, Callable[[Case], Step]] = {
     "tacit": tacit,
     "handwritten": handwritten,
     "opacus": opacus,
+    "opacus-ghost": partial(opacus, ghost=True),
     "loop": loop,
 }

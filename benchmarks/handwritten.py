@@ -31,6 +31,7 @@ def handwritten(case: Case) -> Callable[[], None]:
     mixing, pool = case.mixing, ThreadPoolExecutor(cores)
     generators = [np.random.Generator(np.random.SFC64(i)) for i in range(cores)]
     blocks = np.array_split(np.arange(case.n), cores)
+    deviation = MULTIPLIER * BOUND * (2 if case.clip == "batch" else 1 / case.batch)
 
     def work(nodes: Array, rng: np.random.Generator) -> None:
         noise = np.empty_like(first)
@@ -39,7 +40,7 @@ def handwritten(case: Case) -> Callable[[], None]:
             drawn = shard[rng.random(len(shard), dtype=np.float32) < case.rate]
             gradient(params[i], x[drawn], y[drawn], case, gradients[i])
             rng.standard_normal(out=noise, dtype=np.float32)
-            noise *= MULTIPLIER * BOUND / case.batch
+            noise *= deviation
             gradients[i] += noise
             gradients[i] *= -LR
             gradients[i] += params[i]

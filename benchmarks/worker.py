@@ -1,6 +1,7 @@
 """One contender in a process of its own: `python -m benchmarks.worker NAME [CASE]`.
 
-It answers every line of its input with the seconds that one round took, and ends with its peak of memory.
+It answers every line of its input with the seconds that one round took, and ends with its peak of memory. With one
+thread they are seconds of the processor: what else runs on the machine then hardly counts.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import json
 import sys
 import time
 from pathlib import Path
+
+import torch
 
 from benchmarks.case import Case
 
@@ -43,13 +46,14 @@ def main() -> None:
 
         base = forget_peak()
         step = (LIMITS | TINY)[name]()
+    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     print("ready", flush=True)
     for line in sys.stdin:
         rounds = int(line)
-        start = time.perf_counter()
+        start = clock()
         for _ in range(rounds):
             step()
-        print((time.perf_counter() - start) / rounds, flush=True)
+        print((clock() - start) / rounds, flush=True)
     print(json.dumps({"memory": resident("VmHWM") - base, "base": base}), flush=True)
 
 

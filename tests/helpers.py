@@ -8,15 +8,27 @@ from tacit.tasks import Dataset, Model, Task, datasets, models, shards
 
 
 def digits_task(
-    nodes=5, *, batch=8, sampling="poisson", seed=0, model="logistic", dtype=torch.float32, sizes=None, engine="auto"
+    nodes=5,
+    *,
+    batch=8,
+    sampling="poisson",
+    seed=0,
+    model="logistic",
+    options=None,
+    dtype=torch.float32,
+    sizes=None,
+    engine="auto",
+    share=None,
+    bounds="shared",
 ):
+    """`options` are the model's parameters; `share` and `bounds` say what of it is sent, and what is clipped."""
     data = datasets.build("digits")
     torch.manual_seed(0)
-    module = models.build(model, {"inputs": data.inputs, "classes": data.classes})
+    module = models.build(model, {"inputs": data.inputs, "classes": data.classes, **(options or {})})
     how = ("iid", {}) if sizes is None else ("sizes", {"sizes": sizes})
     parts = shards.build(how[0], {"labels": data.y.numpy(), "nodes": nodes, "seed": seed, **how[1]})
     return Task(
-        Model(module, engine=engine),
+        Model(module, share=share, engine=engine, bounds=bounds),
         data,
         parts,
         batch=batch,
@@ -26,13 +38,16 @@ def digits_task(
     )
 
 
-def quadratic_task(nodes=6, d=3, *, records=4, seed=0, dtype=torch.float64):
-    """Every record pulls towards itself: the optimum of the mean loss is the mean of all records."""
+def quadratic_task(nodes=6, d=3, *, records=4, seed=0, dtype=torch.float64, shared=None):
+    """Every record pulls towards itself: the optimum of the mean loss is the mean of all records.
+
+    Of d columns the first `shared` are shared (None: all); the others go to the mean of a node's own records.
+    """
     rng = np.random.default_rng(seed)
     x = torch.from_numpy(rng.normal(size=(nodes * records, d)) + np.repeat(rng.normal(size=(nodes, 1)), records, 0))
     y = torch.arange(len(x)) % 2
     data = Dataset("quadratic", x.float(), y, x.float(), y, 2)
-    model = Model.from_loss(lambda w, x, y: ((w - x) ** 2).sum() / 2, torch.zeros(d, dtype=dtype))
+    model = Model.from_loss(lambda w, x, y: ((w - x) ** 2).sum() / 2, torch.zeros(d, dtype=dtype), shared)
     parts = np.split(np.arange(len(x)), nodes)
     return Task(model, data, parts, noise=Noise.from_seed(seed), dtype=dtype)
 

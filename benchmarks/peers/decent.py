@@ -26,8 +26,8 @@ def cost() -> QuadraticCost:
 # A history of every round is decent-bench's default; without it, it is faster.
 agents = [Agent(cost(), state_snapshot_period=10**9) for _ in range(NODES)]
 network = P2PNetwork(nx.random_regular_graph(4, NODES, seed=0), agents)
-ends = [time.perf_counter()]
-DGD(step_size=0.01).run(network, ROUNDS + 1, progress_callback=lambda _: ends.append(time.perf_counter()))
+ends = [time.process_time()]  # it works on one core, and what else runs there should not count
+DGD(step_size=0.01).run(network, ROUNDS + 1, progress_callback=lambda _: ends.append(time.process_time()))
 times = [b - a for a, b in itertools.pairwise(ends[1:])]
 peak = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
 print(json.dumps({"times": times, "memory": peak / 1024}))

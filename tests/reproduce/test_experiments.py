@@ -39,9 +39,15 @@ def test_tuning_never_sees_the_test_set(tiny):
     assert measure(cell)["held_out"] == 200
 
 
-def test_all_of_the_issue_are_shipped():
-    names = ("table1", "table2", "figure2", "figure3", "figure4", "figure5")
-    assert set(SHIPPED) >= {f"dyn-d2p/{name}" for name in names}
+@pytest.mark.parametrize(
+    ("paper", "names"),
+    [
+        ("dyn-d2p", ("table1", "table2", "figure2", "figure3", "figure4", "figure5")),
+        ("partpsp", ("figure2", "figure3", "figure4", "table2", "table2-resnet18", "table2-vit", "table3", "table4")),
+    ],
+)
+def test_a_paper_is_shipped_whole(paper, names):
+    assert {name for name in SHIPPED if name.startswith(f"{paper}/")} == {f"{paper}/{name}" for name in names}
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -62,6 +68,36 @@ def test_published_numbers_are_those_of_the_paper(name):
     assert published["Non-Private"] == {"dyn-d2p/table1": 82.16, "dyn-d2p/table2": 89.98}[name]
     assert published["Dyn-D²P"]["0.3"] == {"dyn-d2p/table1": 71.87, "dyn-d2p/table2": 84.88}[name]
     assert list(published) == list(load(name).axes["method"])
+
+
+@pytest.mark.parametrize("name", [name for name in SHIPPED if load(name).published])
+def test_every_published_number_stands_in_a_row(name):
+    """A label that is misspelt would lose its number silently."""
+    experiment = load(name)
+    seen = {tuple(cell.labels.values()) for cell in expand(experiment)}
+    for path in _paths(experiment.published):
+        assert any(labels[: len(path)] == path for labels in seen), path
+
+
+def _paths(numbers, before=()):
+    if not isinstance(numbers, dict):
+        return [before]
+    return [path for label, inner in numbers.items() for path in _paths(inner, (*before, label))]
+
+
+def test_partpsp_is_as_its_paper_says():
+    cells = {tuple(cell.labels.values()): cell.config for cell in expand(load("partpsp/table2"))}
+    assert len(cells) == 4 * 4 * 4
+    config = cells["PEDFL (adapted)", "NoDP", "8-Out"]
+    wanted = {"noise_rate": 0.0, "sensitivity": "real", "lr": 0.1, "decay": 0.1, "decay_rounds": [240, 540]}
+    assert wanted.items() <= config.algorithm.parameters.items()
+    assert (config.rounds, config.seed, config.batch.size, config.batch.sampling) == (720, 2024, 100, "permutation")
+    assert config.graph.parameters == {"nodes": 10, "d": 8}
+    published = load("partpsp/table3").published
+    assert published["2 layers"] == {
+        "2-Out": {"real": 60.53, "estimated": 52.09},
+        "EXP": {"real": 61.14, "estimated": 53.99},
+    }
 
 
 def test_equal_effort():

@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 from tacit.errors import TacitError
 from tests.runs.cases import SMALL, assert_same, interrupt_after, interrupt_verb, small
 
+OVER_DPPS = {"noise_rate": 0.01, "clip": 0.5, "sync_every": 3, "sensitivity": "certified"}
 VARIANTS = {
     "poisson": {},
     "permutation": {"batch": {"size": 16, "sampling": "permutation"}},
@@ -18,6 +19,10 @@ VARIANTS = {
     "sizes": {"sharding": {"name": "sizes", "ratio": 4.0}, "privacy": {"epsilon": 2.0, "delta": 1e-4}}
     | {"algorithm": {"name": "dyn-d2p"}},
     "no noise": {"algorithm": {"name": "sgp"}},
+    "partial": {"algorithm": {"name": "dyn-d2p", "noise_multiplier": 1.5, "share": ["0.weight"]}},
+    "partpsp": {"algorithm": OVER_DPPS | {"name": "partpsp", "share": ["0.weight"]}},
+    "sgpdp": {"algorithm": OVER_DPPS | {"name": "sgpdp"}},  # its local parameters are none
+    "pedfl": {"algorithm": OVER_DPPS | {"name": "pedfl"}},
 }
 
 
@@ -33,6 +38,22 @@ def test_a_resumed_run_equals_the_unbroken_one(variant, tmp_path):
     resumed = small(**changes).resume(tmp_path / "run")
     assert resumed.t == 7
     assert_same(resumed.go(), small(**changes).go())
+
+
+@pytest.mark.parametrize("mode", ["certified", "estimated", "real"])
+@pytest.mark.parametrize("broken", [("mix", 5), ("mean", 6), ("max", 4), ("diameter", 9)], ids=str)
+def test_a_run_over_dpps_keeps_its_sensitivities(mode, broken, tmp_path):
+    algorithm = OVER_DPPS | {"name": "partpsp", "share": ["0.weight"], "sensitivity": mode}
+    run = small(algorithm=algorithm).keep(tmp_path / "run")
+    interrupt_verb(run, *broken)
+    run.go()
+    assert 0 < run.t < 12
+    resumed, unbroken = small(algorithm=algorithm).resume(tmp_path / "run").go(), small(algorithm=algorithm)
+    assert_same(resumed, unbroken.keep(tmp_path / "whole").go())
+    assert [row["round"] for row in resumed.trace] == list(range(1, 13))
+    assert list(resumed.trace[0]) == ["round", *dict.fromkeys(["real", mode, "estimated", "certified"])]
+    assert resumed.trace == unbroken.trace
+    assert (tmp_path / "run/trace.csv").read_bytes() == (tmp_path / "whole/trace.csv").read_bytes()
 
 
 @pytest.mark.parametrize("round_", range(1, 13))

@@ -22,7 +22,7 @@ def test_shared_parameters_come_first(module):
     layout = Layout.of(module, share=["2.*", "0.bias"])
     assert layout.names == ("0.bias", "2.weight", "2.bias", "0.weight")
     assert layout.shared == 3 + 6 + 2
-    assert [layout.is_shared(name) for name in layout.names] == [True, True, True, False]
+    assert [layout.is_bounded(name) for name in layout.names] == [True, True, True, False]
     torch.testing.assert_close(layout.initial(module)[:3], module[0].bias)
 
 

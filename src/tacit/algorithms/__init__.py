@@ -2,8 +2,11 @@
 
 from tacit.algorithms.algorithm import Algorithm, algorithms
 from tacit.algorithms.dpps import DPPS, Consensus
+from tacit.algorithms.ltadmm import LTADMM, lt_admm
 from tacit.algorithms.partpsp import SGPDP, PartPSP
 from tacit.algorithms.pedfl import PEDFL
+from tacit.algorithms.porter import Porter
+from tacit.algorithms.prisma import Prisma
 from tacit.algorithms.pushsum import D2P, PushSum, const_d2p, dyn_c_d2p, dyn_d2p, dyn_mu_d2p, sgp
 from tacit.algorithms.schedules import Geometric, Listed, Schedule, Steps
 from tacit.algorithms.sensitivity import Certified, Estimated, Real, Replacement, Sensitivity
@@ -11,6 +14,7 @@ from tacit.algorithms.sensitivity import Certified, Estimated, Real, Replacement
 __all__ = [
     "D2P",
     "DPPS",
+    "LTADMM",
     "PEDFL",
     "SGPDP",
     "Algorithm",
@@ -20,6 +24,8 @@ __all__ = [
     "Geometric",
     "Listed",
     "PartPSP",
+    "Porter",
+    "Prisma",
     "PushSum",
     "Real",
     "Replacement",
@@ -31,5 +37,6 @@ __all__ = [
     "dyn_c_d2p",
     "dyn_d2p",
     "dyn_mu_d2p",
+    "lt_admm",
     "sgp",
 ]

@@ -83,6 +83,10 @@ class Algorithm(ABC, Generic[S]):
         """The same method for a run of so many rounds."""
         return replace(self, rounds=rounds)
 
+    def on(self, task: Task) -> Self:
+        """The same method, with what its noise needs to know of the task."""
+        return self
+
     def releases(self, t: int, nodes: Nodes) -> Iterable[Planned]:
         """What the given nodes release in round t. Nothing planned: the run can have no budget."""
         return ()

@@ -18,8 +18,8 @@ from tacit.privacy.ledger import Array
 from tacit.privacy.mechanism import Exact, Laplace, Mechanism, Unproven
 
 C = TypeVar("C", bound="Consensus")
-_BEYOND = 1e30  # a sensitivity whose noise single precision can hardly hold
-_WATCHED = 64  # nodes up to which a simulation looks at every pair of them in every round
+_BEYOND = 1e15  # a sensitivity whose noise, squared and summed, single precision can hardly hold
+WATCHED = 64  # nodes up to which a simulation looks at every pair of them in every round
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class DPPS:
         """The real sensitivity and each mode's, as far as they can be known here."""
         first, *watched = zip(self.modes, carry, strict=True)
         bounds = [first[0].bound(first[1], half, e, network)]
-        if not bounds[0] < _BEYOND:
+        if self.noise is not None and not bounds[0] < _BEYOND:
             raise TacitError(
                 "noise that adds to the sensitivity, which adds to the noise, has grown out of bounds: "
                 'set a smaller sync_every, add less noise, or use sensitivity = "replacement"'
@@ -121,7 +121,7 @@ class DPPS:
         return torch.cat(after, 1)
 
     def _watches(self, network: Network) -> bool:
-        return network.omniscient and network.graph.nodes <= _WATCHED
+        return network.omniscient and network.graph.nodes <= WATCHED
 
 
 def node_level(e: Bounded) -> Sampling:

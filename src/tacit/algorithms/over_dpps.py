@@ -10,9 +10,9 @@ import numpy as np
 from torch import Tensor
 
 from tacit.algorithms.algorithm import Algorithm, Nodes
-from tacit.algorithms.dpps import DPPS, Consensus
+from tacit.algorithms.dpps import DPPS, WATCHED, Consensus
 from tacit.algorithms.schedules import Steps
-from tacit.algorithms.sensitivity import Certified, Estimated, Real, Replacement, Sensitivity
+from tacit.algorithms.sensitivity import Certified, Estimated, Real, Replacement, Sensitivity, Unknown
 from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.privacy.bounded import Bounded, Sampling
@@ -23,8 +23,7 @@ from tacit.tasks import Clip, Task
 S = TypeVar("S", bound=Consensus)
 Mode = Literal["certified", "estimated", "real", "replacement"]
 _BROADCAST = (
-    "the sensitivities that the nodes broadcast are public although they depend on the data, and that what is to be "
-    "hidden is which of two nodes sent a message"
+    "the sensitivities that the nodes broadcast, which depend on the data and have no noise of their own, may be known"
 )
 
 
@@ -60,14 +59,29 @@ class OverDPPS(Algorithm[S]):
     scale: float | Array | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        positive = {"lr": self.lr, "b": self.b, "c_prime": self.c_prime, "lam": self.lam, "decay": self.decay}
-        for key, value in positive.items() | {("clip", self.clip or 1.0)}:
-            if not 0 < value < np.inf:
-                raise TacitError(f"{self.name}: {key} must be positive and finite, not {value}")
+        self.positive(lr=self.lr, clip=1.0 if self.clip is None else self.clip, b=self.b, decay=self.decay)
+        self.positive(c_prime=self.c_prime, lam=self.lam)
+        if self.lam >= 1:
+            raise TacitError(f"{self.name}: lam must be below 1, not {self.lam}")
+        if self.clip is None and self.noise_rate != 0 and self.sensitivity in ("certified", "replacement"):
+            raise TacitError(f'{self.name}: sensitivity = "{self.sensitivity}" needs a clip bound')
         if self.noise_rate is not None and not 0 <= self.noise_rate < np.inf:
             raise TacitError(f"{self.name}: noise_rate must be 0 or more, not {self.noise_rate}")
         if self.sync_every is not None and self.sync_every < 1:
             raise TacitError(f"{self.name}: sync_every must be at least 1, not {self.sync_every}")
+
+    def positive(self, **values: float) -> None:
+        for key, value in values.items():
+            if not 0 < value < np.inf:
+                raise TacitError(f"{self.name}: {key} must be positive and finite, not {value}")
+
+    def shares_all(self, task: Task) -> None:
+        """Refuse a model that leaves some parameters at their node."""
+        if task.model.shared < task.d:
+            raise TacitError(
+                f"{self.title} shares every parameter, and of this model only {task.model.shared} of {task.d} are "
+                "shared: leave out share, or use partpsp"
+            )
 
     @property
     def title(self) -> str:
@@ -88,6 +102,11 @@ class OverDPPS(Algorithm[S]):
     def with_noise(self, scale: Array) -> Self:
         if self.noise_rate == 0:
             return super().with_noise(scale)
+        if self.sensitivity == "real":
+            raise TacitError(
+                f"{self.title}: noise that follows the real sensitivity is not proven to protect, so it meets no ε: "
+                "leave out privacy.epsilon, or choose another sensitivity"
+            )
         return replace(self, scale=scale)
 
     def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
@@ -101,16 +120,8 @@ class OverDPPS(Algorithm[S]):
 
     def protocol(self, t: int, nodes: Nodes, graph: Graph) -> DPPS:
         """DPPS as it is in round t."""
-        stretch = self.rounds if self.sync_every is None else min(self.sync_every, self.rounds)
-        modes: list[Sensitivity] = []
-        for name in self._watched():
-            if name == "certified":
-                modes.append(_certified(graph, stretch))
-            elif name == "estimated":
-                modes.append(Estimated(self.c_prime, self.lam))
-            else:
-                modes.append(Real() if name == "real" else Replacement())
-        return DPPS(self.noise(t, nodes), tuple(modes), self.sync_every)
+        modes = tuple(self._mode(name, graph) for name in self._watched())
+        return DPPS(self.noise(t, nodes), modes, self.sync_every)
 
     def noise(self, t: int, nodes: Nodes) -> Array | None:
         """γ_n / b in round t, one a node; None: no noise."""
@@ -130,6 +141,18 @@ class OverDPPS(Algorithm[S]):
         """The batch's mean gradient, clipped in L1."""
         return task.gradient(params, t, None if self.clip is None else Clip(self.clip, "l1", "batch"), purpose)
 
+    def _mode(self, name: Mode, graph: Graph) -> Sensitivity:
+        if name == "real":
+            return Real()
+        if name == "estimated":
+            return Estimated(self.c_prime, self.lam)
+        if self.clip is None:
+            return Unknown()
+        if name == "replacement":
+            return Replacement()
+        stretch = self.rounds if self.sync_every is None else min(self.sync_every, self.rounds)
+        return _certified(graph, stretch, needed=self.sensitivity == "certified")
+
     def _watched(self) -> tuple[Mode, ...]:
         """The sensitivity in use, then those that a simulation watches beside it."""
         beside: tuple[Mode, ...] = ("estimated",) if self.clip is None else ("estimated", "certified")
@@ -137,5 +160,13 @@ class OverDPPS(Algorithm[S]):
 
 
 @lru_cache(maxsize=64)
-def _certified(graph: Graph, stretch: int) -> Certified:
-    return Certified.on(graph, stretch)
+def _certified(graph: Graph, stretch: int, needed: bool) -> Sensitivity:
+    """The certified sensitivity on a graph; where it is only watched, its lack stops nothing."""
+    if needed:
+        return Certified.on(graph, stretch)
+    if graph.nodes > WATCHED:
+        return Unknown()
+    try:
+        return Certified.on(graph, stretch)
+    except TacitError:
+        return Unknown()

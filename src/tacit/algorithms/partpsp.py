@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from torch import Tensor
@@ -29,9 +29,16 @@ class _PartPSP(OverDPPS[PartState]):
 
     local_lr: float = 0.1
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.positive(local_lr=self.local_lr)
+
     def start(self, task: Task, graph: Graph) -> PartState:
         if task.model.bounded != task.model.shared:
-            raise TacitError(f"{self.title} bounds the gradients of shared parameters only: make its model so")
+            raise TacitError(
+                f"{self.title} bounds the gradients of shared parameters only, so local ones learn from exact ones: "
+                'use local = "exact", or Model(bounds="shared")'
+            )
         s, local = task.split(task.initial())
         return PartState(**vars(self.protocol(0, task.nodes, graph).start(s)), local=local)
 
@@ -63,7 +70,7 @@ class PartPSP(_PartPSP):
     """
 
     name: ClassVar[str] = "PartPSP"
-    share: tuple[str, ...]
+    share: tuple[str, ...] = field()  # unlike that of all methods, it has no default
 
     def start(self, task: Task, graph: Graph) -> PartState:
         if task.model.shared == task.d:
@@ -80,3 +87,7 @@ class SGPDP(_PartPSP):
     """SGPDP: stochastic gradient push with node-level privacy over DPPS; PartPSP with every parameter shared."""
 
     name: ClassVar[str] = "SGPDP"
+
+    def start(self, task: Task, graph: Graph) -> PartState:
+        self.shares_all(task)
+        return super().start(task, graph)

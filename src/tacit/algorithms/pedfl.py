@@ -38,6 +38,7 @@ class PEDFL(OverDPPS[Descended]):
     name: ClassVar[str] = "PEDFL (adapted)"
 
     def start(self, task: Task, graph: Graph) -> Descended:
+        self.shares_all(task)
         x = task.initial()
         return Descended(**vars(self.protocol(0, task.nodes, graph).start(x)), x=x)
 

@@ -40,6 +40,6 @@ def reproduce(
         say(f"All tries are in {result['out']}/tuning.json, the best for the experiment's file in tuned.toml.")
     else:
         small = " (quick: smaller in every way, so not the experiment's numbers)" if quick else ""
-        say(f"{result['title']}: test accuracy in %{small}")
+        say(f"{result['title']}: {result['measures']}{small}")
         say(table)
         say(f"Everything is in {result['out']}; the page to look at is {result['out']}/report.html.")

@@ -3,6 +3,7 @@
 Everywhere in this package entry [i, j] of a matrix weighs what i receives from j.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -147,6 +148,23 @@ def _leading_eigenvalues(matrices: Sequence[sparse.csr_array]) -> NDArray[Any]:
     return np.concatenate(near)
 
 
+def largest_laplacian(matrix: sparse.csr_array) -> float:
+    """λ_u, the largest eigenvalue of D − A of an undirected graph, whose links count 1 each.
+
+    >>> round(largest_laplacian(sparse.csr_array([[1, 1, 0], [1, 1, 1], [0, 1, 1]])), 6)
+    3.0
+    """
+    source, target = links(matrix)
+    nodes = matrix.shape[0]
+    adjacency = sparse.csr_array((np.ones(len(source)), (target, source)), shape=(nodes, nodes))
+    laplacian = sparse.csr_array(sparse.diags_array(adjacency.sum(axis=1))) - adjacency
+    if nodes <= DENSE:
+        return float(np.linalg.eigvalsh(laplacian.toarray())[-1])
+    start = np.random.default_rng(0).random(nodes)
+    found = sparse_linalg.eigsh(laplacian, k=1, which="LA", v0=start, return_eigenvectors=False)
+    return float(found[0])
+
+
 def dominating(contractions: Floats) -> tuple[float, float]:
     """(C′, λ) with c_k ≤ C′ λ^k for a submultiplicative sequence, c_(j+k) ≤ c_j c_k, given up to some L.
 
@@ -158,9 +176,10 @@ def dominating(contractions: Floats) -> tuple[float, float]:
     k = np.arange(len(contractions))
     least = max(float(contractions[-1]) ** (1 / k[-1]), 1e-3)
     rates = np.append(least, np.linspace(least, 1, 4000)[1:-1])
-    heights = np.max(contractions * rates[:, None] ** -k, axis=1)
-    best = int(np.argmin(heights / (1 - rates)))
-    return float(heights[best]), float(rates[best])
+    with np.errstate(divide="ignore"):
+        heights = np.max(np.log(contractions) - k * np.log(rates[:, None]), axis=1)  # in logs: they can be huge
+    best = int(np.argmin(heights - np.log1p(-rates)))
+    return math.exp(heights[best]), float(rates[best])
 
 
 def dobrushin(matrix: sparse.csr_array, circulant: bool = False) -> float:

@@ -15,7 +15,7 @@ from tacit.registry import Registry
 HORIZON = 64  # rounds from which an aperiodic graph is judged, where its structure does not give the answer
 TOLERANCE = 1e-9  # how far a sum of weights may be from 1
 _CONTRACTED = 0.01  # of a disagreement: what is left when a geometric bound of the contraction is drawn
-_LONGEST = 1 << 19  # rounds × nodes looked at for that
+_LONGEST = 1 << 18  # rounds × nodes looked at for that
 
 graphs: Registry["Graph"] = Registry("graph")
 
@@ -177,6 +177,8 @@ class Graph(ABC):
 
     def _contracted(self) -> Floats:
         """max_s τ(Φ(s + k, s)) for k = 0, 1, …, far enough that no geometric bound would gain by going on."""
+        if self.window() is None:
+            raise TacitError(f"{self.name} never brings all its nodes together, so nothing can be certified on it")
         length = 8
         while True:
             worst: Floats = self.contractions(length).max(axis=0)

@@ -1,7 +1,7 @@
-"""What the Dyn-D²P paper *claims* (Eqs 4 and 6 to 9). A claim is not a guarantee.
+"""What papers *claim*, by their own formulas. A claim is not a guarantee.
 
-The formulas rest on a central limit theorem that is far from its limit at the paper's own settings: with
-2,500 records, 3,500 rounds and δ = 1e-4 a claimed ε of 0.3, 0.7, 1 or 3 is really 0.67, 2.2, 3.0 or 5.8.
+Those of Dyn-D²P (Eqs 4 and 6 to 9) rest on a central limit theorem that is far from its limit at the paper's own
+settings: with 2,500 records, 3,500 rounds and δ = 1e-4 a claimed ε of 0.3, 0.7, 1 or 3 is really 0.67, 2.2, 3.0 or 5.8.
 What holds is for `tacit.privacy.accountant` to say.
 """
 
@@ -59,3 +59,40 @@ def paper_mu0(epsilon: float, delta: float, rate: float, rounds: int, rho_mu: fl
         return math.log(clt_mu(rate, math.exp(log_mu) * growth) / goal)
 
     return math.exp(float(optimize.brentq(excess, low - 1e-9, high + 1e-9, xtol=1e-14)))
+
+
+def lt_admm_dp_claim(rate: float, multiplier: float, steps: int, delta: float) -> float:
+    """Claimed ε of LT-ADMM-DP (Eq. 9) after Kτ `steps` at sampling rate |B|/m; `multiplier` is σ_e/ζ.
+
+    >>> round(lt_admm_dp_claim(8 / 1000, 0.5, 16_000, 1e-4), 2)  # the paper prints 19.6
+    25.56
+    """
+    spent = 2 * steps * (rate / multiplier) ** 2
+    return spent + 2 * rate / multiplier * math.sqrt(2 * steps * math.log(1 / delta))
+
+
+def dp_norm_j(epsilon: float, delta: float, rounds: int) -> float:
+    """J of DP-Norm's Theorem 1 with Eq. 8: the noise multiplier σ/Δ₂ that is said to give (ε, δ) after R rounds.
+
+    >>> round(dp_norm_j(1.0, 1e-3, 2000), 1), round(dp_norm_j(0.5, 1e-3, 2000))
+    (167.7, 312)
+    """
+    if not (epsilon > 0 and 0 < delta < 1):
+        raise TacitError(f"DP-Norm's Theorem 1 needs ε > 0 and 0 < δ < 1, not {epsilon} and {delta}")
+    length = math.log(math.e + math.sqrt(2 * epsilon) / ((1 + math.sqrt(1 + epsilon)) * delta))
+    h = (1 + math.sqrt(1 + epsilon / length)) ** 2 / 4
+    first = 2 * h * rounds / epsilon**2 * math.log(math.e + epsilon / (math.sqrt(2 * h) * delta))
+    return math.sqrt(max(first, rounds / (2 * epsilon)))
+
+
+def dp_norm_claim(multiplier: float, delta: float, rounds: int) -> float:
+    """The ε that Theorem 1 of DP-Norm claims for a noise multiplier: J(ε) turned round.
+
+    >>> round(dp_norm_claim(167.7, 1e-3, 2000), 3)
+    1.0
+    """
+
+    def excess(log_epsilon: float) -> float:
+        return math.log(dp_norm_j(math.exp(log_epsilon), delta, rounds) / multiplier)
+
+    return math.exp(float(optimize.brentq(excess, -40.0, 40.0, xtol=1e-12)))

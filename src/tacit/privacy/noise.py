@@ -17,7 +17,8 @@ import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from torch import Tensor
 
-_CHUNK = 1 << 18  # samples worked on at once: large enough to vectorise, small enough to stay in cache
+_CHUNK = 1 << 19  # samples of several nodes worked on at once: enough for all cores, few enough for the cache
+_CUT = 1 << 18  # samples of one node worked on at once; unlike the other, it decides which noise a node gets
 _LOW31 = 0x7FFFFFFF
 _TINY = 2.0**-64  # keeps log away from 0; below the resolution of the 62 bits it is added to
 
@@ -103,8 +104,8 @@ def _chunks(x: Tensor) -> Iterator[tuple[slice, slice]]:
     n, d = x.shape
     rows = max(1, _CHUNK // max(1, d))
     for row in range(0, n, rows):
-        for column in range(0, d, _CHUNK):
-            yield slice(row, row + rows), slice(column, min(column + _CHUNK, d))
+        for column in range(0, d, _CUT):
+            yield slice(row, row + rows), slice(column, min(column + _CUT, d))
 
 
 def _log_uniform(high: Tensor, low: Tensor, dtype: torch.dtype) -> Tensor:

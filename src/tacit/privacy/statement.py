@@ -18,6 +18,7 @@ _RELATIONS = {
     "replace-one": "one record of one node replaced by another",
 }
 _NODES = "all the data of one node replaced by any other"
+_SENDERS = "one node's vector in the place of another's, in each round on its own"
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,9 @@ class Privacy:
         if self.guaranteed is None:
             return f"No privacy is guaranteed{claim}: {self.reason}."
         single = "" if self.per_round is None else f", {rounded_up(self.per_round)} for the worst single round"
-        neighbours = _NODES if self.unit == "node" else _RELATIONS[self.relation]
+        neighbours = _RELATIONS[self.relation]
+        if self.unit == "node":
+            neighbours = _SENDERS if self.assumes else _NODES
         return (
             f"Guaranteed ε = {rounded_up(self.guaranteed)} at δ = {self.delta:g} for each {self.unit}{single}{claim}, "
             f"neighbouring data sets: {neighbours}, against an adversary who {self.adversary}.{assumes}{note}"
@@ -84,7 +87,8 @@ def assess(ledger: Ledger, delta: float) -> tuple[Array, str | None]:
     if len(spent) and math.isinf(spent.max()):
         unproven = [line.step for line in ledger.releases() if line.mechanism == "unproven"]
         if unproven:
-            more = f" and {len(unproven) - 1} others" if len(unproven) > 1 else ""
+            rest = len(unproven) - 1
+            more = f" and {rest} other{'s' if rest > 1 else ''}" if rest else ""
             return spent, f"the noise of round {unproven[0]}{more} follows a sensitivity that is not proven to hold"
         return spent, "values left the nodes without noise"
     return spent, None

@@ -25,7 +25,7 @@ def over_rounds(
     """A column of the histories against rounds, a curve a run; None where no run has such numbers."""
     hover = f"round %{{x}}: %{{y:{style}}}"
     curves = [curve(run, i, "round", column, hover, scale) for i, run in enumerate(runs)]
-    return _figure(curves, "Round", axis)
+    return figure(curves, "Round", axis)
 
 
 def epsilon_over_rounds(runs: Sequence[Record]) -> Figure | None:
@@ -37,7 +37,7 @@ def epsilon_over_rounds(runs: Sequence[Record]) -> Figure | None:
         claimed = curve(run, i, "round", "claimed", "round %{x}: claimed ε = %{y:.3g}")
         if claimed is not None:
             curves.append({**claimed, "mode": "lines", "line": {**claimed["line"], "dash": "dot"}})
-    return _figure(curves, "Round", {"rangemode": "tozero"})
+    return figure(curves, "Round", {"rangemode": "tozero"})
 
 
 def accuracy_over_epsilon(runs: Sequence[Record]) -> Figure | None:
@@ -45,7 +45,7 @@ def accuracy_over_epsilon(runs: Sequence[Record]) -> Figure | None:
     hover = "guaranteed ε = %{x:.3g}: %{y:.1%}"
     private = [(i, run) for i, run in enumerate(runs) if run.privacy.guaranteed is not None]
     curves = [curve(run, i, "guaranteed", "accuracy", hover) for i, run in private]
-    return _figure(curves, "Guaranteed ε", {"tickformat": ".0%"})
+    return figure(curves, "Guaranteed ε", {"tickformat": ".0%"})
 
 
 def curve(run: Record, index: int, x: str, y: str, hover: str, scale: float = 1.0) -> Figure | None:
@@ -138,7 +138,8 @@ def _size(run: Record) -> int:
     return 22 if run.graph["nodes"] <= 30 else 16 if run.graph["nodes"] <= 60 else 8
 
 
-def _figure(curves: Sequence[Figure | None], x: str, axis: dict[str, Any]) -> Figure | None:
+def figure(curves: Sequence[Figure | None], x: str, axis: dict[str, Any]) -> Figure | None:
+    """The curves there are in the page's common look; None where there are none."""
     traces = [trace for trace in curves if trace is not None]
     layout = {
         "showlegend": False,

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
 from tacit.privacy.statement import rounded_up
-from tacit.reports import charts, words
+from tacit.reports import charts, sensitivity, words
 from tacit.reports.record import Record, Row, records, settings
 from tacit.runs import storage
 
@@ -27,7 +27,7 @@ class Panel(NamedTuple):
     about: str
     figure: charts.Figure | None
     note: str = ""
-    lines: bool = False  # whether solid and dotted lines need their explanation
+    dotted: str = ""  # what a dotted line is, beside a solid one for what is guaranteed
 
 
 def write_page(folders: Sequence[Path], out: Path) -> Path:
@@ -50,7 +50,7 @@ def page(runs: Sequence[Record]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(number=number, epsilon=epsilon, share=share, size=size)
+    environment.filters.update(number=number, epsilon=epsilon, claim=claim, share=share, size=size)
     return environment.get_template("report.html").render(
         runs=runs,
         title=runs[0].name if len(runs) == 1 else f"{len(runs)} runs compared",
@@ -105,6 +105,14 @@ def epsilon(value: float | None) -> str:
     return "none" if value is None else rounded_up(value, 3)
 
 
+def claim(value: float | None) -> str:
+    """
+    >>> claim(1.0), claim(100.0), claim(500_000.0), claim(None)
+    ('1.00', '100', '500,000', 'none')
+    """
+    return number(value, "#.3g" if value is None or value < 100 else ",.0f")
+
+
 def share(value: float | None) -> str:
     return number(value, ".1%")
 
@@ -133,7 +141,14 @@ def _panels(runs: Sequence[Record]) -> list[Panel]:
     panels = [
         Panel("accuracy", "Accuracy", tested, accuracy, "" if accuracy else "none: the model does not classify"),
         Panel("loss", "Loss", tested, charts.over_rounds(runs, "loss")),
-        Panel("epsilon", "ε spent", "by the node that has spent most", charts.epsilon_over_rounds(runs), without, True),
+        Panel(
+            "epsilon",
+            "ε spent",
+            "by the node that has spent most",
+            charts.epsilon_over_rounds(runs),
+            without,
+            f"claimed by the paper’s formula{_scope(runs)}",
+        ),
         Panel(
             "consensus",
             "Consensus distance",
@@ -145,7 +160,23 @@ def _panels(runs: Sequence[Record]) -> list[Panel]:
     if several:
         tradeoff = charts.accuracy_over_epsilon(runs)
         panels.insert(3, Panel("tradeoff", "Accuracy for the ε spent", "against guaranteed ε", tradeoff, without))
+    else:
+        panels.insert(3, _sensitivity(runs[0]))
     return [panel for panel in panels if panel.figure or panel.note]
+
+
+def _sensitivity(run: Record) -> Panel:
+    """What only a simulation can draw: the distance between the nodes furthest apart, and what was said of it."""
+    drawn, broken = sensitivity.chart(run.trace, sensitivity.used(run)), sensitivity.warning(run.trace)
+    held = "" if broken else f". {sensitivity.violated(run.trace)}"
+    about = f"in L1, as one who sees all nodes measures it{held}"
+    return Panel("sensitivity", "Sensitivity by round", about, drawn, broken)
+
+
+def _scope(runs: Sequence[Record]) -> str:
+    """What a claim is for: the run, unless a paper says something of single rounds only."""
+    scopes = {run.privacy.claimed_for for run in runs}
+    return "" if scopes == {"run"} else ", for each round" if scopes == {"round"} else ", for the run or for each round"
 
 
 def _or(value: float | None, other: float) -> float:

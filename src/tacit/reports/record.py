@@ -17,6 +17,7 @@ from tacit.privacy.ledger import Array, Ledger, Release
 from tacit.privacy.statement import Privacy
 from tacit.reports.facts import GRAPH, NODES
 from tacit.runs import storage
+from tacit.runs.run import TRACE
 
 Row = dict[str, Any]
 
@@ -35,7 +36,7 @@ class Released:
 
 @dataclass(frozen=True)
 class Record:
-    """All that the page says about a run; `name` is the folder's."""
+    """All that the page says about a run; `name` is the folder's, `trace` a row a round of what the method watched."""
 
     name: str
     config: dict[str, Any]
@@ -44,6 +45,7 @@ class Record:
     nodes: list[Row]
     graph: dict[str, Any]
     released: list[Released]
+    trace: list[Row]
 
     @classmethod
     def read(cls, folder: Path) -> Record:
@@ -58,7 +60,10 @@ class Record:
         result = _load(folder / "result.json")
         try:
             # A run that was taken up again and killed has rounds in its history that its result does not know.
-            history = [row for row in storage.read_history(folder / "history.csv") if row["round"] <= result["rounds"]]
+            history, trace = (
+                [row for row in rows if row["round"] <= result["rounds"]]
+                for rows in (storage.read_history(folder / "history.csv"), _traced(folder / TRACE))
+            )
             return cls(
                 name=folder.resolve().name,
                 config=_load(folder / "config.toml"),
@@ -67,6 +72,7 @@ class Record:
                 nodes=storage.read_history(folder / NODES),
                 graph=_load(folder / GRAPH),
                 released=list(_released(folder / "ledger.sqlite")),
+                trace=trace,
             )
         except (KeyError, TypeError) as error:
             raise TacitError(f"{folder} was written by another version of Tacit: {error} is not as expected") from None
@@ -101,6 +107,11 @@ def settings(config: dict[str, Any]) -> dict[str, str]:
             for name, part in parts.items()
         }
     return lines
+
+
+def _traced(path: Path) -> list[Row]:
+    """Only some methods watch anything."""
+    return storage.read_history(path) if path.is_file() else []
 
 
 def _released(path: Path) -> Iterator[Released]:

@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple
 
 from tacit.privacy.statement import Privacy, rounded_up
+from tacit.reports import sensitivity
 from tacit.reports.record import Record, Released
 
 _FALSE_ALARMS = 0.01
@@ -45,8 +46,10 @@ def statement(run: Record) -> list[Point]:
     if privacy.guaranteed is not None:
         points.insert(1, Point("From whom?", f"From an adversary who {privacy.adversary}."))
     points.append(Point("Claimed or guaranteed?", _grounds(privacy)))
+    if scaled := sensitivity.in_words(run):
+        points.append(Point("How much noise?", scaled))
     if run.released:
-        points.append(Point("What left the nodes?", " ".join(_released(kind) for kind in run.released)))
+        points.append(Point("What left the nodes?", " ".join(_released(kind, privacy.unit) for kind in run.released)))
     return points
 
 
@@ -64,19 +67,23 @@ def not_covered(run: Record) -> list[str]:
         "take the noise off. The guarantee is that of the same run with secret noise."
     )
     several = "A person with k records has up to k times this ε, at a larger δ."
+    kept = "Parameters that are not shared stay at their node, without noise: whoever gets one of its models has them."
     return [
         *([seeded] if "seed" in run.config else []),
         *page,
         *([several] if run.privacy.unit == "record" else []),
+        *([kept] if run.config.get("algorithm", {}).get("share") else []),
         "The bound is for one run. Runs on the same records add up, those made to tune settings included.",
         "A node is protected by the noise it adds itself: one that does not follow the method is not.",
-        "What is true of the population can be learnt, with or without any one record in the data.",
+        f"What is true of the population can be learnt, with or without any one {run.privacy.unit} in the data.",
     ]
 
 
 def _protected(privacy: Privacy) -> str:
     if privacy.guaranteed is None:
         return f"Nothing is: for this run there is no bound on what its messages tell about a {privacy.unit}."
+    if privacy.unit == "node":
+        return "All the data of any one node: they could have been any others. That the node takes part is not hidden."
     if privacy.relation == "add-remove":
         return f"Whether any one {privacy.unit} is in the data of a node at all, and so everything in it."
     return f"The content of any one {privacy.unit}: it could have been another one. How many there are is not hidden."
@@ -87,15 +94,20 @@ def _how_well(privacy: Privacy) -> str:
     if epsilon is None:
         return f"No privacy is guaranteed: {privacy.reason}."
     other = f"without that {privacy.unit}" if privacy.relation == "add-remove" else "with another in its place"
+    found = f"detects a {privacy.unit}"
+    if privacy.unit == "node":
+        other, found = "with any other data at that node", "tells the data of a node from others"
+    rounds = f", {rounded_up(privacy.per_round)} for the worst single round" if privacy.per_round is not None else ""
     words = (
-        f"Guaranteed ε = {rounded_up(epsilon)} at δ = {delta:g}. Whatever anyone concludes from the messages, "
+        f"Guaranteed ε = {rounded_up(epsilon)} at δ = {delta:g}{rounds}. Whatever anyone concludes from the messages, "
         f"they would conclude at most e^ε ≈ {_factor(epsilon)} times as often as {other}, plus a chance of δ "
         f"({_one_in(delta)}). An adversary who guesses which of the two it was is right at most "
         f"{_percent(guess(epsilon, delta))} of the time, where a coin gives 50%; one who may raise a false alarm "
-        f"once in a hundred times detects a {privacy.unit} at most {_percent(detection(epsilon, delta))} of the time."
+        f"once in a hundred times {found} at most {_percent(detection(epsilon, delta))} of the time."
     )
-    weak = guess(epsilon, delta) > 0.99
-    return f"{words} A bound this high rules out very little." if weak else words
+    if guess(epsilon, delta) > 0.99:
+        words += " A bound this high rules out very little."
+    return f"{words} All this takes for granted that {privacy.assumes}." if privacy.assumes else words
 
 
 def _grounds(privacy: Privacy) -> str:
@@ -105,30 +117,39 @@ def _grounds(privacy: Privacy) -> str:
         also = "The method's paper claims no ε for this run"
         return f"{also}." if guaranteed is None else f"{basis}. {also}."
     claim = f"The formula of the method's paper claims ε = {claimed:.4g}"
+    total = ""
+    if privacy.claimed_for == "round":
+        claim += " for each round"
+        if guaranteed is not None and privacy.per_round is not None:
+            whole = f"ε = {rounded_up(guaranteed)} is guaranteed"
+            total = f" The claim says nothing of all rounds together, for which {whole}."
+            guaranteed = privacy.per_round
     if guaranteed is None:
         return f"{claim}. It is a claim only, and nothing here supports it."
     if guaranteed > claimed * 1.005:
         return (
             f"{claim}; really guaranteed is ε = {rounded_up(guaranteed)}. The formula is an estimate that comes out "
-            f"too low here. {basis}: rely on it."
+            f"too low here. {basis}: rely on it.{total}"
         )
     if guaranteed < claimed * 0.995:
         proven = f"more than the ε = {rounded_up(guaranteed)} that is guaranteed"
-        return f"{claim}, {proven}: the formula is cautious here. {basis}."
-    return f"{claim}, and that is about what is guaranteed. {basis}."
+        return f"{claim}, {proven}: the formula is cautious here. {basis}.{total}"
+    return f"{claim}, and that is about what is guaranteed. {basis}.{total}"
 
 
-def _released(kind: Released) -> str:
-    noise = "no noise"
-    if kind.mechanism != "exact":
-        scale = _span(kind.multipliers, ".3g")
-        noise = f"{kind.mechanism.capitalize()} noise of {scale} times what one record can change"
+def _released(kind: Released, unit: str) -> str:
+    noise, scale = "no noise", _span(kind.multipliers, ".3g")
+    if kind.mechanism == "unproven":
+        noise = f"noise of {scale} times a sensitivity that is not proven to hold"
+    elif kind.mechanism != "exact":
+        noise = f"{kind.mechanism.capitalize()} noise of {scale} times what one {unit} can change"
     share = "all its records"
     if kind.sampling != "none":
         name = kind.sampling.replace("poisson", "Poisson")
         share = f"a random {_span(kind.rates, '.2%')} of its records ({name} sampling)"
     times = "once" if kind.times == 1 else f"{kind.times:,} times"
-    return f"Each node released a {kind.purpose} {times}, each from {share}, with {noise}."
+    drawn = "" if unit == "node" else f", each from {share}"  # all the data of a node are at stake, whatever was drawn
+    return f"Each node released a {kind.purpose} {times}{drawn}, with {noise}."
 
 
 def _span(ends: tuple[float, float], style: str) -> str:

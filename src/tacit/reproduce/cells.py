@@ -16,7 +16,7 @@ from tacit.runs import Config
 from tacit.runs.config import Drops
 from tacit.tasks import datasets, models, shards
 
-_FORMAT = 1  # part of every key: raise it when what a cell keeps changes
+_FORMAT = 2  # part of every key: raise it when what a cell keeps changes
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,9 @@ def expand(experiment: Experiment, held_out: int | None = None) -> list[Cell]:
     >>> [cell.title for cell in cells]
     ['A, seed 0', 'B, paper ε, seed 0', 'B, guaranteed ε, seed 0']
     """
-    axes: dict[str, Axis] = {
-        **experiment.axes,
-        CALIBRATION: {name: {"privacy": {"calibration": name}} for name in experiment.calibrations},
-    }
+    axes = experiment.axes
+    if experiment.calibrations:
+        axes = {**axes, CALIBRATION: {name: {"privacy": {"calibration": name}} for name in experiment.calibrations}}
     cells = []
     for labels, settings in _grid(axes):
         where = ", ".join(labels.values())

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from tacit.errors import unknown
+from tacit.reproduce.metrics import METRICS, Metric
 from tacit.runs.config import Section
 
 Table = dict[str, Any]
@@ -25,11 +26,16 @@ class Adjustment(Section):
 
 
 class Chart(Section):
-    """`bars` and `lines` show the last value of each cell against the axis `x`, `curves` its history."""
+    """`bars` and `lines` show the first metric of each cell against the axis `x`, `curves` the cell's history.
 
-    kind: Literal["bars", "lines", "curves"] = "bars"
+    `sensitivity` shows what the sensitivity of each of the first `rounds` was, and was said to be, a panel a row.
+    """
+
+    kind: Literal["bars", "lines", "curves", "sensitivity"] = "bars"
     x: str | None = None
     series: str
+    log: bool = False
+    rounds: int | None = None
 
 
 class Quick(Section):
@@ -57,6 +63,9 @@ class Tuning(Section):
 class Experiment(Section):
     """One table or figure of a paper.
 
+    `published` holds numbers of the first of `metrics`, nested by the labels of the axes in their order. With
+    `calibrations`, every cell runs once with noise for each; without, the noise is what the config says.
+
     >>> Experiment.model_validate({
     ...     "title": "One", "chart": {"series": "epsilon"},
     ...     "axes": {"epsilon": {"set": "privacy.epsilon", "values": [0.5, 1]}},
@@ -68,10 +77,11 @@ class Experiment(Section):
     about: str = ""
     seeds: list[int] = Field(default=[0], min_length=1)
     calibrations: list[Calibration] = Field(default=["paper", "guaranteed"])
+    metrics: list[str] = Field(default=["accuracy"], min_length=1)
     base: Table = Field(default_factory=dict)
     axes: dict[str, Axis] = Field(min_length=1)
     adjust: list[Adjustment] = Field(default_factory=list)
-    published: dict[str, float | dict[str, float]] = Field(default_factory=dict)
+    published: Table = Field(default_factory=dict)
     chart: Chart
     quick: Quick = Quick()
     tune: Tuning | None = None
@@ -93,7 +103,15 @@ class Experiment(Section):
         for axis in (self.chart.series, self.chart.x, self.tune.over if self.tune else None):
             if axis is not None:
                 self._check(axis)
+        for metric in self.metrics:
+            if metric not in METRICS:
+                raise unknown("metric", metric, METRICS)
         return self
+
+    @property
+    def metric(self) -> Metric:
+        """The one that is published and charted."""
+        return METRICS[self.metrics[0]]
 
     def _check(self, axis: str, label: str | None = None) -> None:
         if axis not in self.axes:

@@ -12,7 +12,7 @@ from tacit.errors import TacitError, unknown
 from tacit.registry import invalid
 from tacit.reproduce.experiment import Experiment, Table, merged
 
-_TAKEN = ("base", "axes", "adjust")  # what `like` takes from another experiment
+_TAKEN = ("base", "axes", "adjust")  # what `like` takes from another experiment, unless `take` names less
 
 
 def places() -> list[Path]:
@@ -48,7 +48,7 @@ def read(path: Path) -> Experiment:
 
 
 def _whole(path: Path) -> Table:
-    """The file's tables, over those that it takes from another file by `like`."""
+    """The file's tables, over those that it takes from another file by `like` (and `take`, such as ["base"])."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -58,4 +58,5 @@ def _whole(path: Path) -> Table:
     if "like" not in table:
         return table
     other = _whole(path.with_name(f"{table.pop('like')}.toml"))
-    return merged({key: other[key] for key in _TAKEN if key in other}, table)
+    taken = table.pop("take", _TAKEN)
+    return merged({key: other[key] for key in _TAKEN if key in other and key in taken}, table)

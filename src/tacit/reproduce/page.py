@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
+from tacit.reports import sensitivity
 from tacit.reports.charts import Figure, colour
+from tacit.reproduce.columns import flat
 from tacit.reproduce.experiment import Chart, Experiment
-from tacit.reproduce.table import Measured, Row, flat
+from tacit.reproduce.table import Measured, Row
 
 _HEADINGS = {
     "published": ("Published", "in the paper"),
     "paper": ("Measured at the claimed ε", "noise by the paper’s formula"),
     "guaranteed": ("Measured at the guaranteed ε", "noise so that ε is an upper bound"),
+    "plain": ("Measured", "noise as the paper sets it"),
 }
 
 
@@ -24,11 +28,12 @@ class Panel(NamedTuple):
     heading: str
     about: str
     figure: Figure
+    note: str = ""
 
 
 def page(experiment: Experiment, table: Sequence[Row], name: str, quick: bool) -> str:
     """The HTML of an experiment's results."""
-    panels = _curves(experiment, table) if experiment.chart.kind == "curves" else _ends(experiment, table)
+    panels = _KINDS.get(experiment.chart.kind, _ends)(experiment, table)
     environment = Environment(
         loader=ChoiceLoader(
             [PackageLoader("tacit.reproduce", "assets"), PackageLoader("tacit.reports", "assets")],
@@ -56,24 +61,26 @@ def _ends(experiment: Experiment, table: Sequence[Row]) -> list[Panel]:
     chart, series = experiment.chart, _series(experiment.chart, table)
     panels: list[Panel] = []
     for facet, members in _facets(experiment, table).items():
-        for which, (heading, about) in _HEADINGS.items():
+        for which in ("published", *_measured(experiment)):
+            heading, about = _HEADINGS[which]
             of = {label: [row for row in members if row.labels[chart.series] == label] for label in series}
-            found = [_trace(chart, of[label], which, i, label) for i, label in enumerate(series)]
+            found = [_trace(experiment, of[label], which, i, label) for i, label in enumerate(series)]
             traces = [trace for trace in found if trace is not None]
             if traces:
                 where = f"{about}, {facet}" if facet else about
-                panels.append(Panel(f"chart-{len(panels)}", heading, where, _figure(traces, chart.x or chart.series)))
-    return _same_scale(panels)
+                figure = _figure(traces, chart.x or chart.series, title={"text": experiment.metric.short})
+                panels.append(Panel(f"chart-{len(panels)}", heading, where, figure))
+    return _same_scale(experiment, panels)
 
 
-def _trace(chart: Chart, rows: Sequence[Row], which: str, index: int, label: str) -> Figure | None:
-    points = []
+def _trace(experiment: Experiment, rows: Sequence[Row], which: str, index: int, label: str) -> Figure | None:
+    chart, metric, points = experiment.chart, experiment.metrics[0], []
     for row in rows:
         measured: Measured | None = None if which == "published" else getattr(row, which) or row.plain
-        value = row.published if measured is None else measured.accuracy
+        value = row.published if measured is None else measured.mean[metric]
         if value is not None and (measured or which == "published"):
             place = row.labels.get(chart.x or chart.series, f"no {chart.x}")
-            points.append((place, value, measured.deviation if measured else None))
+            points.append((place, value, measured.deviation[metric] if measured else None))
     if not points:
         return None
     bars = chart.kind == "bars"
@@ -86,7 +93,7 @@ def _trace(chart: Chart, rows: Sequence[Row], which: str, index: int, label: str
         "y": [y for _, y, _ in points],
         "name": label,
         "meta": index,
-        "hovertemplate": f"{label}, %{{x}}: %{{y:.2f}} %<extra></extra>",
+        "hovertemplate": f"{label}, %{{x}}: %{{y:{experiment.metric.style}}}<extra></extra>",
         **style,
     }
 
@@ -95,7 +102,7 @@ def _curves(experiment: Experiment, table: Sequence[Row]) -> list[Panel]:
     """Accuracy and loss against rounds, a panel each a calibration."""
     panels: list[Panel] = []
     series = _series(experiment.chart, table)
-    for which in ("paper", "guaranteed"):
+    for which in _measured(experiment):
         for column, heading in (("accuracy", "Test accuracy"), ("loss", "Test loss")):
             traces = []
             for row in table:
@@ -104,7 +111,7 @@ def _curves(experiment: Experiment, table: Sequence[Row]) -> list[Panel]:
                     index = series.index(row.labels[experiment.chart.series])
                     traces.append(_line(measured, column, index, ", ".join(row.labels.values())))
             if any(getattr(row, which) for row in table):
-                about = _HEADINGS[which][0].removeprefix("Measured ")
+                about = _HEADINGS[which][0].removeprefix("Measured").strip()
                 axis = {"tickformat": ".0%"} if column == "accuracy" else {}
                 panels.append(
                     Panel(f"chart-{len(panels)}", heading, about, _figure(traces, "Round", category=False, **axis))
@@ -132,20 +139,44 @@ def _figure(traces: Sequence[Figure], x: str, category: bool = True, **axis: Any
         "height": 300,
         "margin": {"l": 44, "r": 12, "t": 12, "b": 44},
         "xaxis": {"title": {"text": x}, **({"type": "category"} if category else {"rangemode": "tozero"})},
-        "yaxis": {**({"title": {"text": "accuracy, %"}} if category else {}), **axis},
+        "yaxis": axis,
     }
     return {"data": list(traces), "layout": layout}
 
 
-def _same_scale(panels: list[Panel]) -> list[Panel]:
+def _same_scale(experiment: Experiment, panels: list[Panel]) -> list[Panel]:
     """Panels are there to be compared, so their axes agree."""
     values = [y for panel in panels for trace in panel.figure["data"] for y in trace["y"]]
-    if values:
-        bars = any(trace["type"] == "bar" for panel in panels for trace in panel.figure["data"])
-        low = 0.0 if bars else max(0.0, min(values) - 5)  # a bar cut off below would lie about its length
-        for panel in panels:
-            panel.figure["layout"]["yaxis"]["range"] = [low, min(100.0, max(values) + 3)]
+    for panel in panels if values else []:
+        axis = panel.figure["layout"]["yaxis"]
+        if experiment.chart.log:
+            positive = [math.log10(value) for value in values if value > 0] or [0.0]
+            axis |= {"type": "log", "exponentformat": "power", "range": [min(positive) - 0.1, max(positive) + 0.1]}
+        else:
+            bars = experiment.chart.kind == "bars"  # a bar cut off below would lie about its length
+            low = 0.0 if bars else max(0.0, min(values) - 0.05 * max(values))
+            axis["range"] = [low, min(experiment.metric.most, 1.03 * max(values))]
     return panels
+
+
+def _sensitivities(experiment: Experiment, table: Sequence[Row]) -> list[Panel]:
+    """Round by round, a panel a row."""
+    panels = []
+    for i, row in enumerate(table):
+        shown = row.plain.trace[: experiment.chart.rounds] if row.plain else []
+        figure = sensitivity.chart(shown, row.plain.sensitivity) if row.plain else None
+        if row.plain and figure:
+            labels, broken = ", ".join(row.labels.values()), sensitivity.warning(row.plain.trace)
+            panels.append(Panel(f"chart-{i}", labels, f"sensitivity of {len(shown)} rounds", figure, broken))
+    return panels
+
+
+_KINDS = {"curves": _curves, "sensitivity": _sensitivities}
+
+
+def _measured(experiment: Experiment) -> tuple[str, ...]:
+    """The parts of a row that are measured."""
+    return tuple(experiment.calibrations) or ("plain",)
 
 
 def _series(chart: Chart, table: Sequence[Row]) -> list[str]:

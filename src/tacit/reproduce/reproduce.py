@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tacit.reproduce import table
+from tacit.reproduce import columns, table
 from tacit.reproduce.cells import expand
 from tacit.reproduce.files import load
 from tacit.reproduce.page import page
@@ -32,28 +32,29 @@ def reproduce(
     cells = expand(experiment)
     results = run_cells(cells, folder / "cells", jobs)
     rows = table.rows(experiment, cells, results)
-    text = table.markdown(experiment, rows)
+    text = columns.markdown(experiment, rows)
     summary = {
         "experiment": name,
         "title": experiment.title,
+        "measures": experiment.metric.title,
         "quick": quick,
         "seeds": experiment.seeds,
         "seconds": round(sum(result["seconds"] for result in results.values()), 1),
-        "rows": table.as_list(rows),
+        "rows": columns.as_list(rows),
         "out": str(folder),
     }
     heading = f"# {experiment.title}{' (quick)' if quick else ''}\n\n{experiment.about}\n\n"
     storage.write(folder / "table.md", (heading + text + "\n").encode())
-    storage.write(folder / "table.csv", table.as_csv(experiment, rows).encode())
+    storage.write(folder / "table.csv", columns.as_csv(experiment, rows).encode())
     storage.write_json(folder / "results.json", summary)
     storage.write(folder / PAGE, page(experiment, rows, name, quick).encode())
-    return {**summary, "table": _aligned(text)}
+    return {**summary, "table": aligned(text)}
 
 
-def _aligned(markdown: str) -> str:
+def aligned(markdown: str) -> str:
     """The same table for a terminal, its columns lined up.
 
-    >>> print(_aligned("| a | bcd |\\n| --- | --- |\\n| 12 | 3 |"))
+    >>> print(aligned("| a | bcd |\\n| --- | --- |\\n| 12 | 3 |"))
     a   bcd
     12  3
     """

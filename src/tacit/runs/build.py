@@ -44,7 +44,7 @@ def from_config(config: Config, own: Own | None = None) -> Run:
     """The run a config describes, ready to go. Names and parameters are checked before data are loaded."""
     own = own or Own()
     _check_names(config, own)
-    algorithm = (own.algorithm or _algorithm(config.algorithm)).over(config.rounds)
+    algorithm = (own.algorithm or named_algorithm(config.algorithm)).over(config.rounds)
     graph = own.graph or _graph(config.graph)
     require(graph, *algorithm.needs, who=algorithm.title)
     data = own.data or datasets.build(config.data.name, config.data.parameters)
@@ -66,7 +66,7 @@ def from_config(config: Config, own: Own | None = None) -> Run:
         noise=Noise.from_seed(config.seed),
     )
     _warn_of_large_delta(config.privacy.delta, int(task.sizes.min()))
-    algorithm, budget = with_target(algorithm, algorithm.sampling(task), config.privacy)
+    algorithm, budget = with_target(algorithm.on(task), algorithm.sampling(task), config.privacy)
     task.ledger = Ledger(budget=budget)
     return Run(
         task,
@@ -74,6 +74,7 @@ def from_config(config: Config, own: Own | None = None) -> Run:
         Simulated(graph, Costs(**config.network.model_dump())),
         delta=config.privacy.delta,
         evaluate_every=config.evaluate_every,
+        measure=config.measure,
         config=config.as_dict(),
     )
 
@@ -97,6 +98,11 @@ def with_target(
     if not planned:
         raise TacitError(f"{algorithm.title} does not say what it releases, so it cannot run with a privacy budget")
     lines = plan(algorithm, sampling, nodes)
+    if any(line.mechanism == "unproven" for line in lines):
+        raise TacitError(
+            f"{algorithm.title} scales its noise to a sensitivity that is not proven, which no budget allows: "
+            "leave out privacy.budget, or choose another sensitivity"
+        )
     if any(line.mechanism == "exact" for line in lines):
         raise TacitError(
             f"{algorithm.title} sends values without noise, which no budget allows: "
@@ -120,7 +126,7 @@ def _check_names(config: Config, own: Own) -> None:
         shards.check(config.sharding.name, config.sharding.parameters, given=("labels", "nodes"))
     if "model" in choices:
         models.check(config.model.name, config.model.parameters, given=("inputs", "classes"))
-    for key in ("noise_multiplier", "noise_rate"):
+    for key in ("noise_multiplier", "noise_rate", "sigma"):
         if config.privacy.epsilon is not None and isinstance(config.algorithm.parameters.get(key), float | int):
             raise TacitError(
                 f"privacy.epsilon and algorithm.{key} both set the noise: leave one of them out "
@@ -142,7 +148,7 @@ def _graph(choice: Choice) -> Graph:
     return Dropout(graph, drops.drop_links, drops.drop_nodes, drops.drop_seed)
 
 
-def _algorithm(choice: Choice) -> Algorithm[Any]:
+def named_algorithm(choice: Choice) -> Algorithm[Any]:
     """The algorithm a config names. What every method with partial sharing takes need not be named by each."""
     own, sharing = {**choice.parameters}, {}
     for key in Sharing.model_fields:
@@ -152,12 +158,13 @@ def _algorithm(choice: Choice) -> Algorithm[Any]:
     algorithm = algorithms.build(choice.name, own)
     if not isinstance(algorithm, Algorithm):
         raise TacitError(f"{choice.name} is not an Algorithm: derive it from tacit.Algorithm")
-    if sharing and not algorithm.partial:
-        raise TacitError(f"{algorithm.title} shares all parameters: leave out {next(iter(sharing))}")
     try:
-        return replace(algorithm, **Sharing.model_validate(sharing).model_dump(exclude_unset=True))
+        algorithm = replace(algorithm, **Sharing.model_validate(sharing).model_dump(exclude_unset=True))
     except ValidationError as error:
         raise invalid(f"algorithm {choice.name}", error) from None
+    if algorithm.share is not None and not algorithm.partial:
+        raise TacitError(f"{algorithm.title} shares all parameters: leave out share")
+    return algorithm
 
 
 def _module(choice: Choice, data: Dataset, seed: int) -> nn.Module:
@@ -169,6 +176,8 @@ def _module(choice: Choice, data: Dataset, seed: int) -> nn.Module:
 
 def _shared(model: nn.Module | Model, algorithm: Algorithm[Any]) -> Model:
     """A `Model` says itself what it shares; of a module, the algorithm says it."""
+    if isinstance(model, Model) and algorithm.share is not None and model.shared == model.d:
+        raise TacitError("this Model shares all its parameters: give share to it, or hand over the bare module")
     return model if isinstance(model, Model) else Model(model, share=algorithm.share, bounds=algorithm.bounds)
 
 

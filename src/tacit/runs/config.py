@@ -93,6 +93,7 @@ class Config(Section):
     batch: Batch = Batch(size=32)
     privacy: PrivacyTarget = PrivacyTarget()
     network: CostModel = CostModel()
+    measure: tuple[Literal["stationarity"], ...] = ()
 
     @classmethod
     def parse(cls, data: Mapping[str, Any], where: str = "the config") -> Config:
@@ -118,7 +119,9 @@ class Config(Section):
         return cls.parse(data, "the config" if path is None else str(path))
 
     def as_dict(self) -> dict[str, Any]:
-        return self.model_dump(exclude_none=True)
+        table = self.model_dump(exclude_none=True)
+        table["measure"] = list(self.measure)  # as a file gives it back
+        return table
 
 
 EXAMPLE: dict[str, Any] = {

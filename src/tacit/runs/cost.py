@@ -79,7 +79,7 @@ class Cost:
             self.algorithm, self.algorithm.sampling(self.task), self.task.nodes
         )
         worst = min(lines, key=lambda line: float(line.multipliers.min()), default=None)
-        return None if worst is None else float(guarantee([worst], self.delta).max())
+        return None if worst is None else finite(float(guarantee([worst], self.delta).max()))
 
 
 def finite(value: float) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -45,10 +45,11 @@ class Run:
         *,
         delta: float = 1e-5,
         evaluate_every: int | None = None,
+        measure: Collection[str] = (),
         config: dict[str, Any] | None = None,
     ) -> None:
         self.task, self.algorithm, self.network, self.delta = task, algorithm, network, delta
-        self.config = config or {}
+        self.config, self.measure = config or {}, measure
         self.rounds = algorithm.rounds
         self.every = evaluate_every or max(1, self.rounds // 20)
         self.out: Path | None = None
@@ -221,6 +222,13 @@ class Run:
             self.history.pop()
         self.history.append(row)
 
+    def _stationarity(self, mean: Tensor) -> float | None:
+        """‖∇F(x̄)‖ over all records of all nodes."""
+        if len(mean) < self.task.d:
+            raise TacitError("stationarity is measured where all parameters are shared: leave out measure, or share")
+        with self.network.unmetered():
+            return finite(float(self.network.mean(self.task.slope(mean)).norm()))
+
     def _now(self) -> Row:
         if self.history and self.history[-1]["round"] == self.t:
             return self.history[-1]
@@ -245,6 +253,7 @@ class Run:
             "accuracy": finite(metrics.accuracy),
             "loss": finite(metrics.loss),
             "consensus": math.sqrt(float(spread)),
+            **({"stationarity": self._stationarity(mean)} if "stationarity" in self.measure else {}),
             "guaranteed": privacy.guaranteed,
             "claimed": privacy.claimed,
             "messages": traffic.messages,

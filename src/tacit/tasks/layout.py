@@ -69,8 +69,6 @@ class Layout:
     def is_bounded(self, name: str) -> bool:
         return bool(self.columns[name].stop <= self.bounded)
 
-    is_shared = is_bounded
-
     def flatten(self, parameters: Mapping[str, Tensor]) -> Tensor:
         """Name to (…, *shape), joined to (…, d)."""
         parts = []

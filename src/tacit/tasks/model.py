@@ -123,17 +123,18 @@ class Model:
         weight: Tensor,
         clip: Clip | None,
         out: Tensor | None = None,
+        before: Tensor | None = None,
     ) -> Tensor:
         """Σ_b weight_b · factor(‖∇_bounded ℓ_b‖) · ∇ℓ_b, (n, d); weight (n, B) is 0 where a record is padding.
 
         The factor applies to the bounded columns only; the others are a plain weighted sum. A clip per
         batch applies to the bounded part of the weighted sum instead (with weights 1/B, to the mean). `out`
-        (n, d), if given, is written and returned.
+        (n, d), if given, is written and returned. With `before` (n, d), ∇ℓ_b is the gradient less that at `before`.
         """
         self._fits(params)
         x, weight = self._like(params, x), weight.to(params.dtype)
         self._check(x, y)
-        return self._gradients.sum(params, x, y, weight, clip, out)
+        return self._gradients.sum(params, x, y, weight, clip, out, before)
 
     def _fits(self, params: Tensor) -> None:
         if params.dim() != 2 or params.shape[1] != self.d:

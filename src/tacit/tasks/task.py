@@ -127,26 +127,30 @@ class Task:
         """Whether all that a node remembers of its records has noise on it."""
         return self.model.bounded == self.d
 
-    def gradient(self, params: Tensor, step: int, clip: Clip | None = None, purpose: str = "gradient") -> Bounded:
+    def gradient(
+        self,
+        params: Tensor,
+        step: int,
+        clip: Clip | None = None,
+        purpose: str = "gradient",
+        before: Tensor | None = None,
+    ) -> Bounded:
         """The mean gradient of draw `step` at each node's row of `params`: its bounded columns, and beside them in
         `local` the others.
 
-        It divides by the *expected* batch size, which is public; the realised one depends on the records.
+        It divides by the *expected* batch size, which is public; the realised one depends on the records. With `before`
+        it is each record's gradient at `params` less that at `before` which is clipped and averaged.
         """
         drawn = self.sampler.draw(step)
         records = self._records.gather(1, drawn.records)
         weight = drawn.weight.to(self.dtype) / torch.from_numpy(self.sampler.batch[:, None]).to(self.dtype)
-        value = torch.empty_like(params)
-        for rows in self._chunks(records):
-            longest = width(weight[rows])
-            x, y = (_take(values, records[rows, :longest]) for values in (self.data.x, self.data.y))
-            self.model.gradient_sum(params[rows], x, y, weight[rows, :longest], clip and clip.at(rows), out=value[rows])
+        value = self._sum(params, records, weight, clip, before)
         self.draws += 1
         self.ledger.open(step, purpose)
         bounded, local = value.tensor_split([self.model.bounded], 1)
         return Bounded(
             value=bounded.contiguous(),
-            sensitivity=None if clip is None else self._sensitivity(clip),
+            sensitivity=None if clip is None else self.sensitivity(clip),
             norm="l2" if clip is None else clip.order,
             sampling=self.sampling,
             step=step,
@@ -160,11 +164,24 @@ class Task:
         """Whose values these are: what a mechanism needs to release them."""
         return Source(self.nodes, self.ledger, self.noise)
 
+    def _sum(
+        self, params: Tensor, records: Tensor, weight: Tensor, clip: Clip | None, before: Tensor | None = None
+    ) -> Tensor:
+        """Σ_b weight_b ∇ℓ_b over each node's `records`, clipped."""
+        value = torch.empty_like(params)
+        for rows in self._chunks(records):
+            longest = width(weight[rows])
+            x, y = (_take(values, records[rows, :longest]) for values in (self.data.x, self.data.y))
+            earlier = None if before is None else before[rows]
+            bound = clip and clip.at(rows)
+            self.model.gradient_sum(params[rows], x, y, weight[rows, :longest], bound, value[rows], earlier)
+        return value
+
     def _chunks(self, records: Tensor) -> Iterator[slice]:
         """Nodes whose batches are gathered together: few enough that the copy stays in cache."""
         return slices(len(records), _GATHERED // (records.shape[1] * self.data.x[0].numel()))
 
-    def _sensitivity(self, clip: Clip) -> npt.NDArray[np.float64]:
+    def sensitivity(self, clip: Clip) -> npt.NDArray[np.float64]:
         """How far one record moves the mean: by C / B where it is added to or removed from the sum, by 2C / B where it
         is replaced; a clipped *batch* can swing from one side of its ball to the other. So can the sum of a whole batch
         at local parameters that have learnt from the record without noise: it moves the gradients of all others."""
@@ -174,8 +191,14 @@ class Task:
         added = self.sampler.sampling.relation == "add-remove"
         if self._forgets:
             return (1.0 if added else 2.0) * bound / self.sampler.batch
-        most = self.sizes if added else self.sampler.batch
+        most = self.sizes if self.sampler.kind == "poisson" else self.sampler.batch
         return (2.0 * most + (1.0 if added else 0.0)) * bound / self.sampler.batch
+
+    def slope(self, params: Tensor) -> Tensor:
+        """∇f_i (n, d) over all records of each node at one vector (d,): a measurement, which nothing protects."""
+        sizes = torch.from_numpy(self.sizes)[:, None]
+        weight = (torch.arange(self._records.shape[1]) < sizes).to(self.dtype) / sizes
+        return self._sum(params.repeat(self.n, 1), self._records, weight, None)
 
     @torch.no_grad()
     def evaluate(self, params: Tensor) -> Metrics:

@@ -28,8 +28,9 @@ class Gradients:
         if engine not in get_args(Engine):
             raise unknown("engine", engine, get_args(Engine))
         self.objective, self.engine = objective, engine
-        self._chain = stacked.chain(objective)
-        self._layers = ghost.layers(objective)
+        plain = getattr(objective, "penalty", None) is None  # the two engines by layers see outputs only
+        self._chain = stacked.chain(objective) if plain else None
+        self._layers = ghost.layers(objective) if plain else None
         self._plan: ghost.Plan | None = None  # of the ghost engine; None: it cannot be used, or was not tried yet
         self._probed = self._layers is None
 
@@ -50,15 +51,19 @@ class Gradients:
         weight: Tensor,
         clip: Clip | None,
         out: Tensor | None = None,
+        before: Tensor | None = None,
     ) -> Tensor:
         """Σ_b weight_b · factor_b · ∇ℓ_b, (n, d); see `Model.gradient_sum`."""
         out = torch.empty_like(params) if out is None else out
         with torch.no_grad():
             record = clip if clip is not None and clip.per == "record" else None
-            self._sum(params, x, y, weight, record, out)
+            if before is None:
+                self._sum(params, x, y, weight, record, out)
+            else:
+                vectorised.gradient_sum(self.objective, params, x, y, weight, record, out, before)
             if clip is not None and clip.per == "batch":
-                shared = out[:, : self.objective.layout.shared]
-                shared.copy_(clip.rows(shared))
+                bounded = out[:, : self.objective.layout.bounded]
+                bounded.copy_(clip.rows(bounded))
         return out
 
     def choose(self, params: Tensor, x: Tensor, y: Tensor, clip: Clip | None) -> Engine:
@@ -101,7 +106,9 @@ class Gradients:
     def _ghostable(self, params: Tensor, x: Tensor, y: Tensor) -> bool:
         if not self._probed:
             assert isinstance(self.objective, ModuleObjective)
-            self._plan, self._probed = ghost.probe(self.objective, params[0], x[0, :1], y[0, :1]), True
+            assert self._layers is not None
+            plan = ghost.probe(self.objective, self._layers, params[0], x[0, :1], y[0, :1])
+            self._plan, self._probed = plan, True
         return self._plan is not None
 
     def _insist(self, params: Tensor, x: Tensor, y: Tensor, clip: Clip | None) -> None:

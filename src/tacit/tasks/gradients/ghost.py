@@ -26,22 +26,27 @@ class Unfit(Exception):
     """The model does something with a layer that cannot be followed from outside."""
 
 
-class Plan(NamedTuple):
-    """How to work on a model: how many records at once, and how images lie in memory."""
+Layers = dict[str, tuple[nn.Module, Rule]]
+"""The layers that hold the parameters, by name, each with its rule."""
 
+
+class Plan(NamedTuple):
+    """How to work on a model: its layers, how many records at once, and how images lie in memory."""
+
+    layers: Layers
     records: int
     layout: torch.memory_format
 
 
-def layers(objective: Objective) -> dict[str, tuple[nn.Module, Rule]] | None:
-    """The layers that hold the parameters, with their rules; None if some parameter is held otherwise."""
+def layers(objective: Objective) -> Layers | None:
+    """The objective's layers; None if some parameter is held otherwise."""
     if not isinstance(objective, ModuleObjective):
         return None
     named = [name for name, _ in objective.module.named_parameters(remove_duplicate=False)]
     if len(named) != len(list(objective.module.named_parameters())):
         return None  # a tensor under two names
     wanted = set(objective.layout.names)
-    found: dict[str, tuple[nn.Module, Rule]] = {}
+    found: Layers = {}
     for prefix, layer in objective.module.named_modules():
         mine = {f"{prefix}.{name}" if prefix else name for name, _ in layer.named_parameters(recurse=False)} & wanted
         known = rule(layer)
@@ -68,20 +73,19 @@ def gradient_sum(
     for i in range(len(params)):
         p, target = layout.unflatten(params[i]), layout.unflatten(out[i])
         for b in slices(width(weight[i : i + 1]), plan.records):
-            terms = _terms(objective, p, _laid(x[i, b], plan.layout), y[i, b])
+            terms = _terms(objective, plan.layers, p, _laid(x[i, b], plan.layout), y[i, b])
             scaled = weight[i, b]
             if clip is not None:
-                squares = [term.square() for name, term in terms.items() if layout.is_shared(name)]
+                squares = [term.square() for name, term in terms.items() if layout.is_bounded(name)]
                 norms = torch.stack(squares).sum(dim=0).sqrt() if squares else torch.zeros_like(scaled)
                 scaled = scaled * clip.at(slice(i, i + 1)).factor(norms.unsqueeze(0)).squeeze(0)
             for name, term in terms.items():
-                c = scaled if layout.is_shared(name) else weight[i, b]
+                c = scaled if layout.is_bounded(name) else weight[i, b]
                 target[name] += term.sum(c).view_as(target[name])
 
 
-def _terms(objective: ModuleObjective, p: Parameters, x: Tensor, y: Tensor) -> dict[str, Term]:
+def _terms(objective: ModuleObjective, known: Layers, p: Parameters, x: Tensor, y: Tensor) -> dict[str, Term]:
     """Each parameter's per-record gradients; a parameter that took no part is missing."""
-    known = layers(objective) or {}
     seen: list[tuple[str, Tensor, Tensor, int]] = []
 
     def watch(name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
@@ -121,7 +125,7 @@ def _laid(x: Tensor, layout: torch.memory_format) -> Tensor:
     return x if layout == torch.contiguous_format else torch.empty_like(x, memory_format=layout).copy_(x)
 
 
-def probe(objective: ModuleObjective, params: Tensor, x: Tensor, y: Tensor) -> Plan | None:
+def probe(objective: ModuleObjective, known: Layers, params: Tensor, x: Tensor, y: Tensor) -> Plan | None:
     """The plan for this model, found by trying one record, x (1, …); None if the result is not autograd's.
 
     Layers can be used in ways that no list of types rules out (a weight taken without calling its layer), so
@@ -131,17 +135,17 @@ def probe(objective: ModuleObjective, params: Tensor, x: Tensor, y: Tensor) -> P
     params = (params + 0.05 * noise.to(params)).unsqueeze(0)  # away from zeros, which would hide a difference
     one = params.new_ones(1, 1)
     expected, found = torch.empty_like(params), torch.empty_like(params)
-    clip, shared = Clip(1.0, "smooth"), objective.layout.shared
+    clip, bounded = Clip(1.0, "smooth"), objective.layout.bounded
     # Channels last makes pooling 3 times as fast; a model that reshapes by `view` cannot have it.
     for layout in (torch.channels_last, torch.contiguous_format) if x.dim() == 4 else (torch.contiguous_format,):
         try:
-            terms = _terms(objective, objective.layout.unflatten(params[0]), _laid(x, layout), y)
-            gradient_sum(objective, params, x.unsqueeze(0), y.unsqueeze(0), one, clip, found, Plan(1, layout))
+            terms = _terms(objective, known, objective.layout.unflatten(params[0]), _laid(x, layout), y)
+            gradient_sum(objective, params, x.unsqueeze(0), y.unsqueeze(0), one, clip, found, Plan(known, 1, layout))
         except (Unfit, RuntimeError):  # if the model itself is at fault, the general engine will say so
             continue
         summed.gradient_sum(objective, params, x.unsqueeze(0), y.unsqueeze(0), one, expected)
-        expected[:, :shared] = clip.rows(expected[:, :shared])
+        expected[:, :bounded] = clip.rows(expected[:, :bounded])
         if not bool((found - expected).abs().max() > 1e-3 * expected.abs().max()):  # NaN is not this engine's fault
             held = sum(term.numel() for term in terms.values()) * params.element_size()
-            return Plan(max(8, BYTES // max(1, held)), layout)
+            return Plan(known, max(8, BYTES // max(1, held)), layout)
     return None

@@ -21,11 +21,20 @@ def _linear(layer: nn.Linear, calls: Calls) -> dict[str, Term]:
 
 
 def _conv(layer: nn.Conv2d, calls: Calls) -> dict[str, Term]:
-    padding = layer.padding
-    assert not isinstance(padding, str)
-    patches = [F.unfold(a, layer.kernel_size, layer.dilation, padding, layer.stride).mT for a, _ in calls]
     g = _join([g.flatten(2).mT for _, g in calls])
-    return {"weight": outer(_join(patches), g), "bias": Direct(g.sum(dim=1))}
+    return {"weight": outer(_join([_patches(layer, a) for a, _ in calls]), g), "bias": Direct(g.sum(dim=1))}
+
+
+def _patches(layer: nn.Conv2d, a: Tensor) -> Tensor:
+    """What each output position of the convolution sees, (B, T, I): `F.unfold`, but all records in one copy.
+
+    `F.unfold` goes through the batch record by record (measured: 2 to 4 times slower).
+    """
+    (high, wide), (down, across), (dy, dx) = layer.kernel_size, layer.stride, layer.dilation
+    assert not isinstance(layer.padding, str)
+    y, x = layer.padding
+    windows = F.pad(a, (x, x, y, y)).unfold(2, dy * (high - 1) + 1, down).unfold(3, dx * (wide - 1) + 1, across)
+    return windows[..., ::dy, ::dx].permute(0, 1, 4, 5, 2, 3).reshape(len(a), a.shape[1] * high * wide, -1).mT
 
 
 def _group_norm(layer: nn.GroupNorm, calls: Calls) -> dict[str, Term]:

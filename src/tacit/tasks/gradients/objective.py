@@ -29,17 +29,19 @@ class Objective(Protocol):
 
 
 class ModuleObjective:
-    """A module's output, compared with the target."""
+    """A module's output, compared with the target; a module's own `penalty` of its parameters is added to each loss."""
 
     def __init__(self, module: nn.Module, loss: RecordLoss, layout: Layout) -> None:
         self.module, self.loss, self.layout = module, loss, layout
+        self.penalty: Callable[[Parameters], Tensor] | None = getattr(module, "penalty", None)
 
     def outputs(self, p: Parameters, x: Tensor) -> Tensor:
         result: Tensor = functional_call(self.module, p, (x,))
         return result
 
     def losses(self, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
-        return self.loss(self.outputs(p, x), y)
+        losses = self.loss(self.outputs(p, x), y)
+        return losses if self.penalty is None else losses + self.penalty(p)
 
     def record(self, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
         return self.losses(p, x.unsqueeze(0), y.unsqueeze(0)).squeeze(0)

@@ -1,8 +1,9 @@
 """Engine for unclipped sums: one backward pass a batch, no per-record work."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
-from torch.func import grad
 
 from tacit.tasks.gradients.chunks import SMALL, blocks, slices, width
 from tacit.tasks.gradients.objective import Objective, Parameters
@@ -19,24 +20,32 @@ def gradient_sum(objective: Objective, params: Tensor, x: Tensor, y: Tensor, wei
 
 
 def _together(objective: Objective, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, out: Tensor) -> None:
-    def total(p: Parameters, x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
-        return (weight * objective.losses(p, x, y)).sum()
-
-    gradients = torch.vmap(grad(total))
-    layout = objective.layout
+    losses = torch.vmap(objective.losses)
     for k, b in blocks(weight, max(RECORDS, NUMBERS // max(1, x[0, 0].numel()))):
-        out[k] += layout.flatten(gradients(layout.unflatten(params[k]), x[k, b], y[k, b], weight[k, b]))
+        out[k] += _gradient(objective, losses, params[k], x[k, b], y[k, b], weight[k, b])
 
 
 def _one_by_one(objective: Objective, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, out: Tensor) -> None:
     for i in range(len(params)):
-        # Leaves apart, not views of one vector: the gradient of each view would be a whole vector.
-        p = {k: v.detach().requires_grad_() for k, v in objective.layout.unflatten(params[i]).items()}
         for b in slices(width(weight[i : i + 1]), RECORDS):
-            with torch.enable_grad():
-                total = (weight[i, b] * objective.losses(p, x[i, b], y[i, b])).sum()
-            gradients = torch.autograd.grad(total, list(p.values()), allow_unused=True, materialize_grads=True)
-            out[i] += objective.layout.flatten(dict(zip(p, gradients, strict=True)))
+            out[i] += _gradient(objective, objective.losses, params[i], x[i, b], y[i, b], weight[i, b])
+
+
+def _gradient(
+    objective: Objective,
+    losses: Callable[[Parameters, Tensor, Tensor], Tensor],
+    params: Tensor,
+    x: Tensor,
+    y: Tensor,
+    weight: Tensor,
+) -> Tensor:
+    """Of the weighted sum of all losses: a node's depend on its own parameters alone, so each gets its own gradient."""
+    # Leaves apart, not views of one vector: the gradient of each view would be a whole vector.
+    p = {name: value.detach().requires_grad_() for name, value in objective.layout.unflatten(params).items()}
+    with torch.enable_grad():
+        total = (weight * losses(p, x, y)).sum()
+    gradients = torch.autograd.grad(total, list(p.values()), allow_unused=True, materialize_grads=True)
+    return objective.layout.flatten(dict(zip(p, gradients, strict=True)))
 
 
 def losses(objective: Objective, params: Tensor, x: Tensor, y: Tensor) -> Tensor:

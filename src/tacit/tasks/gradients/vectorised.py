@@ -12,9 +12,19 @@ BYTES = 32 << 20  # of per-record gradients held at once (measured: more and les
 
 
 def gradient_sum(
-    objective: Objective, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, clip: Clip | None, out: Tensor
+    objective: Objective,
+    params: Tensor,
+    x: Tensor,
+    y: Tensor,
+    weight: Tensor,
+    clip: Clip | None,
+    out: Tensor,
+    before: Tensor | None = None,
 ) -> None:
-    """Write Σ_b weight_b · factor_b · ∇ℓ_b into out (n, d); `clip` per record or None."""
+    """Write Σ_b weight_b · factor_b · ∇ℓ_b into out (n, d); `clip` per record or None.
+
+    With `before`, ∇ℓ_b is the gradient at `params` less that at `before`.
+    """
     layout = objective.layout
     per_record = torch.vmap(torch.vmap(grad(objective.record), in_dims=(None, 0, 0)))
     records = BYTES // (layout.d * params.element_size())
@@ -22,12 +32,15 @@ def gradient_sum(
     for k, b in blocks(weight, records):
         gradients = per_record(layout.unflatten(params[k]), x[k, b], y[k, b])
         flat = {name: gradients[name].flatten(2) for name in layout.names}
+        if before is not None:
+            earlier = per_record(layout.unflatten(before[k]), x[k, b], y[k, b])
+            flat = {name: g - earlier[name].flatten(2) for name, g in flat.items()}
         scaled = weight[k, b]
         if clip is not None:
             order = 1 if clip.norm == "l1" else 2
-            shared = [g for name, g in flat.items() if layout.is_shared(name)]
-            norms = torch.stack([torch.linalg.vector_norm(g, ord=order, dim=-1) for g in shared])
+            bounded = [g for name, g in flat.items() if layout.is_bounded(name)]
+            norms = torch.stack([torch.linalg.vector_norm(g, ord=order, dim=-1) for g in bounded])
             scaled = scaled * clip.at(k).factor(torch.linalg.vector_norm(norms, ord=order, dim=0))
         for name, g in flat.items():
-            c = scaled if layout.is_shared(name) else weight[k, b]
+            c = scaled if layout.is_bounded(name) else weight[k, b]
             out[k, layout.columns[name]] += torch.bmm(c.unsqueeze(1), g).squeeze(1)

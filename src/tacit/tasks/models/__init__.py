@@ -2,6 +2,7 @@
 
 from tacit.tasks.models.basic import cnn, logistic, mlp
 from tacit.tasks.models.check import check_independence, check_loss, check_module
+from tacit.tasks.models.nonconvex import nonconvex_logistic
 from tacit.tasks.models.registry import models
 from tacit.tasks.models.resnet import resnet10, resnet18
 from tacit.tasks.models.vit import Position, vit
@@ -15,6 +16,7 @@ __all__ = [
     "logistic",
     "mlp",
     "models",
+    "nonconvex_logistic",
     "resnet10",
     "resnet18",
     "vit",

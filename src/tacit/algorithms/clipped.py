@@ -1,0 +1,97 @@
+"""What methods with clipped, Gaussian-noised gradients have in common: the bound, the noise, and how both are set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal, Self, TypeVar
+
+import numpy as np
+from torch import Tensor
+
+from tacit.algorithms.algorithm import Algorithm, Nodes
+from tacit.errors import TacitError
+from tacit.privacy.ledger import Array
+from tacit.privacy.mechanism import Exact, Gaussian, Mechanism
+from tacit.tasks import Clip, Task
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clipped(Algorithm[S]):
+    """Gradients clipped smoothly to `clip`, of each record or of the batch, with Gaussian noise of deviation `sigma`.
+
+    A target ε sets the noise multiplier instead of sigma, which is the multiplier times the sensitivity: that is known
+    to the task, and `on` brings it in. clip = None and sigma = 0 leave gradients as they are.
+    """
+
+    name: ClassVar[str]
+    norm: ClassVar[Literal["smooth", "l2"]] = "smooth"
+
+    lr: float = 0.1
+    clip: float | None = 1.0
+    clip_per: Literal["record", "batch"] = "record"
+    sigma: float | None = None
+    scale: float | Array | None = field(default=None, compare=False)
+    sensitivity: Array | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        for key, value in {"lr": self.lr, "clip": self.clip}.items():
+            if value is not None and not 0 < value < np.inf:
+                raise TacitError(f"{self.name}: {key} must be positive and finite, not {value}")
+        if self.sigma is not None and not 0 <= self.sigma < np.inf:
+            raise TacitError(f"{self.name}: sigma must be 0 or more, not {self.sigma}")
+        if self.clip is None and self.sigma != 0:
+            raise TacitError(f"{self.name}: noise protects only what is clipped: set clip, or sigma = 0")
+
+    @property
+    def title(self) -> str:
+        return self.name
+
+    @property
+    def bound(self) -> Clip | None:
+        return None if self.clip is None else Clip(self.clip, self.norm, self.clip_per)
+
+    @property
+    def weight(self) -> float:
+        """How often the clipped gradient of a record enters what is released."""
+        return 1.0
+
+    def on(self, task: Task) -> Self:
+        if self.bound is None:
+            return self
+        sensitivity = np.full(task.nodes.max() + 1, np.nan)  # by the nodes' ids, of which some may be hosted elsewhere
+        sensitivity[task.nodes] = self.weight * task.sensitivity(self.bound)
+        scale = self.sigma / sensitivity if self.sigma and self.scale is None else self.scale
+        return replace(self, sensitivity=sensitivity, scale=scale)
+
+    def private(self, params: Tensor, step: int, task: Task) -> Tensor:
+        """ĝ: the clipped mean gradient of draw `step`, with noise on it."""
+        return self.known(task).mechanism(task.nodes).release(task.gradient(params, step, self.bound))
+
+    def known(self, task: Task) -> Self:
+        """Itself, knowing its noise, which a run has asked for before."""
+        return self if self.sensitivity is not None or self.bound is None else self.on(task)
+
+    def mechanism(self, nodes: Nodes) -> Mechanism:
+        return Exact() if self.sigma == 0 else Gaussian(_of(self._known(self.scale), nodes))
+
+    def deviation(self, nodes: Nodes) -> Array:
+        """σ of each node."""
+        return _of(self._known(self.scale), nodes) * _of(self._known(self.sensitivity), nodes)
+
+    def with_noise(self, scale: Array) -> Self:
+        return super().with_noise(scale) if self.sigma == 0 else replace(self, scale=scale)
+
+    def _known(self, value: float | Array | None) -> float | Array:
+        if value is None:
+            raise TacitError(
+                f"{self.title} does not know how much noise to add: set privacy.epsilon, or algorithm.sigma"
+            )
+        return value
+
+
+def _of(values: float | Array, nodes: Nodes) -> Array:
+    """One for all or one for each node of the network, at these nodes."""
+    array = np.asarray(values, np.float64)
+    return array[nodes] if array.ndim else np.full(len(nodes), array)

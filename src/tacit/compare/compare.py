@@ -1,0 +1,161 @@
+"""From methods to one table and one page."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tacit.compare.entries import Entry, entries
+from tacit.errors import TacitError
+from tacit.privacy.statement import rounded_up
+from tacit.reports import PAGE, Record, page
+from tacit.runs import Config, from_config, storage
+from tacit.runs.parallel import side_by_side
+
+Row = dict[str, Any]
+_MEANS = ("accuracy", "loss", "stationarity", "consensus", "guaranteed", "bytes", "cost_seconds", "wall_seconds")
+
+
+class Job(NamedTuple):
+    """One run: its config and its folder."""
+
+    config: Config
+    folder: Path
+
+
+def compare(
+    methods: Sequence[str],
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    seeds: int = 3,
+    cost: float | None = None,
+    settings: Sequence[str] = (),
+    out: Path = Path("runs/compare"),
+    jobs: int = 1,
+    tell: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """Run every method with every seed at the same guaranteed ε; keep runs, table and page in `out`.
+
+    What `out` holds already is not run again, and a run that was stopped goes on: the same command continues.
+    """
+    if seeds < 1:
+        raise TacitError(f"there must be one seed or more, not {seeds}")
+    compared = entries(methods, settings=settings, epsilon=epsilon, delta=delta, cost=cost)
+    plan = {entry.label: _jobs(entry, seeds, out) for entry in compared}
+    everything = [job for each in plan.values() for job in each]
+    left = [job for job in everything if not _done(job)]
+    done = len(everything) - len(left)
+    with closing(side_by_side(run, left, jobs)) as finished:
+        for job, line in finished:
+            done += 1
+            tell(f"{done}/{len(everything)}  {job.folder.relative_to(out)}: {line}")
+    rows = [_row(entry, [Record.read(job.folder) for job in plan[entry.label]]) for entry in compared]
+    records = [_mean(entry.label, [Record.read(job.folder) for job in plan[entry.label]]) for entry in compared]
+    storage.write(out / PAGE, page(records).encode())
+    storage.write(out / "table.md", (markdown(rows) + "\n").encode())
+    relations = sorted({row["relation"] for row in rows if row["guaranteed"] is not None})
+    summary = {
+        "epsilon": epsilon,
+        "delta": compared[0].config.privacy.delta,
+        "seeds": seeds,
+        "methods": rows,
+        "note": None if len(relations) < 2 else f"neighbouring data sets differ ({' and '.join(relations)})",
+        "out": str(out),
+    }
+    storage.write_json(out / "results.json", summary)
+    return summary
+
+
+def run(job: Job) -> str:
+    """Begin, or go on with, one run, to its end."""
+    made = from_config(job.config)
+    made = made.resume(job.folder) if (job.folder / "config.toml").is_file() else made.keep(job.folder)
+    made.go()
+    if made.interrupted:
+        raise KeyboardInterrupt
+    accuracy = made.result()["accuracy"]
+    return made.stopped or ("no accuracy" if accuracy is None else f"accuracy {accuracy:.1%}")
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """The table: a row a method, mean ± standard deviation over the seeds."""
+    measures = [key for key in ("accuracy", "loss", "stationarity") if any(row.get(key) for row in rows)]
+    head = ["method", "guaranteed ε", "claimed ε", *measures, "rounds", "MB sent", "cost, s"]
+    lines = [head, ["---"] * len(head)]
+    for row in rows:
+        cells = [row["method"], _epsilon(row["guaranteed"]), "–" if row["claimed"] is None else f"{row['claimed']:.4g}"]
+        cells += [_spread(row.get(key), percent=key == "accuracy") for key in measures]
+        lines.append([*cells, f"{row['rounds']:,}", f"{row['bytes'] / 1e6:.3g}", f"{row['cost_seconds']:.4g}"])
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _jobs(entry: Entry, seeds: int, out: Path) -> list[Job]:
+    return [
+        Job(entry.config.model_copy(update={"seed": seed, "name": entry.label}), out / entry.label / f"seed-{seed}")
+        for seed in range(entry.config.seed, entry.config.seed + seeds)
+    ]
+
+
+def _done(job: Job) -> bool:
+    """Whether the folder holds the end of this very run; another run in its place is refused."""
+    if not (job.folder / "config.toml").is_file():
+        return False
+    kept = Config.load(job.folder / "config.toml").as_dict()
+    if kept != job.config.as_dict():
+        raise TacitError(f"{job.folder} holds a run with other settings: give another --out, or delete it")
+    if not (job.folder / "result.json").is_file():
+        return False
+    record = Record.read(job.folder)
+    return bool(record.result["rounds"] == job.config.rounds or record.result["stopped"])
+
+
+def _row(entry: Entry, runs: Sequence[Record]) -> Row:
+    last = [run.history[-1] for run in runs]
+    guaranteed = [run.privacy.guaranteed for run in runs if run.privacy.guaranteed is not None]
+    return {
+        "method": entry.label,
+        "algorithm": runs[0].result["algorithm"],
+        "guaranteed": max(guaranteed) if len(guaranteed) == len(runs) else None,
+        "claimed": runs[0].privacy.claimed,
+        "relation": runs[0].privacy.relation,
+        "unit": runs[0].privacy.unit,
+        "accuracy": _over(last, "accuracy"),
+        "loss": _over(last, "loss"),
+        "stationarity": _over(last, "stationarity"),
+        "rounds": int(last[0]["round"]),
+        "bytes": statistics.mean(row["bytes"] for row in last),
+        "cost_seconds": statistics.mean(row["cost_seconds"] for row in last),
+    }
+
+
+def _over(rows: Sequence[Mapping[str, Any]], key: str) -> list[float] | None:
+    """Mean and standard deviation over the seeds, where every one has the number."""
+    values = [float(row[key]) for row in rows if row.get(key) is not None]
+    if len(values) < len(rows):
+        return None
+    return [statistics.mean(values), statistics.stdev(values) if len(values) > 1 else 0.0]
+
+
+def _mean(label: str, runs: Sequence[Record]) -> Record:
+    """One run that stands for all seeds: its curves are their means."""
+    history = []
+    for rows in zip(*(run.history for run in runs), strict=False):
+        means = {key: over[0] for key in _MEANS if (over := _over(rows, key)) is not None}
+        history.append({**rows[0], **means})
+    return replace(runs[0], name=label, history=history)
+
+
+def _spread(value: Sequence[float] | None, percent: bool = False) -> str:
+    if value is None:
+        return "–"
+    mean, deviation = value
+    return f"{100 * mean:.1f} ± {100 * deviation:.1f} %" if percent else f"{mean:.4g} ± {deviation:.2g}"
+
+
+def _epsilon(value: float | None) -> str:
+    return "none" if value is None else rounded_up(value)

@@ -1,0 +1,143 @@
+"""The sensitivity of what nodes send over DPPS, round by round: the real one beside what was said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tacit.reports.charts import Figure, colour, figure
+from tacit.reports.record import Record
+
+Trace = Sequence[Mapping[str, Any]]
+"""A row a round: `round`, `real`, and what each way to know the sensitivity said; None where nobody knows."""
+
+MODES = ("real", "estimated", "certified", "replacement")
+_KNOWN = {
+    "real": (
+        "The noise was scaled to the real sensitivity, the distance between the two nodes that were furthest apart. "
+        "Only someone who sees every node’s data can know it, and it changes with them: noise that follows it proves "
+        "nothing."
+    ),
+    "estimated": (
+        "The noise was scaled to the paper’s estimate, whose constants C′ and λ are set by hand: nothing proves them."
+    ),
+    "certified": (
+        "The noise was scaled to a bound on how far apart any two nodes can be, which follows from the graph and the "
+        "clip bound, whatever the data are."
+    ),
+    "replacement": (
+        "The noise was scaled to how far replacing all the data of a node can move its next message, which the clip "
+        "bound makes public."
+    ),
+}
+
+
+def used(run: Record) -> str | None:
+    """The mode that the noise of a run was scaled to; None for a run that traced no sensitivity."""
+    if not has_real(run.trace):
+        return None
+    stated = run.config.get("algorithm", {}).get("sensitivity")
+    if stated in MODES:
+        return str(stated)
+    # The mode in use comes before those only watched, but the real one, which is always there, cannot come twice.
+    first = next((column for column in run.trace[0] if column not in ("round", "real")), "real")
+    if first == "estimated" and not any(kind.mechanism == "laplace" for kind in run.released):
+        return "real"
+    return first
+
+
+def has_real(trace: Trace) -> bool:
+    return any(row.get("real") is not None for row in trace)
+
+
+def violations(trace: Trace) -> list[Mapping[str, Any]]:
+    """The rounds in which the real sensitivity was above the estimated one.
+
+    >>> [row["round"] for row in violations([{"round": 1, "real": 3.0, "estimated": 2.0}, {"round": 2, "real": 3.0}])]
+    [1]
+    """
+    return [row for row in _both(trace) if row["real"] > row["estimated"]]
+
+
+def average(trace: Trace) -> float | None:
+    """The real average sensitivity (RAS) of the paper.
+
+    >>> average([{"round": 1, "real": 3.0}, {"round": 2, "real": 5.0}])
+    4.0
+    """
+    real = [row["real"] for row in trace if row.get("real") is not None]
+    return sum(real) / len(real) if real else None
+
+
+def chart(trace: Trace, mode: str | None) -> Figure | None:
+    """A curve for each way to know the sensitivity, the one in use bold, and a cross at each violation."""
+    if not has_real(trace):
+        return None
+    known = [name for name in MODES if any(row.get(name) is not None for row in trace)]
+    bold_below = sorted(known, key=lambda name: name != mode)  # it would hide a curve close to it
+    curves = [_curve(trace, name, name == mode) for name in bold_below]
+    broken = violations(trace)
+    if broken:
+        curves.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "x": [row["round"] for row in broken],
+                "y": [row["real"] for row in broken],
+                "name": "real > estimated",
+                "marker": {"symbol": "x", "size": 8, "color": "--run-6"},
+                "hovertemplate": "round %{x}: the real sensitivity, %{y:.4g}, is above the estimate<extra></extra>",
+            }
+        )
+    drawn = figure(curves, "Round", {"type": "log", "exponentformat": "power", "dtick": 1})
+    if drawn is not None:
+        drawn["layout"] |= {"showlegend": True, "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"}}
+        drawn["layout"]["margin"]["t"] = 34
+    return drawn
+
+
+def violated(trace: Trace) -> str:
+    """How often the estimate did not hold, in words; empty where there was no estimate to compare.
+
+    >>> violated([{"round": 1, "real": 3.0, "estimated": 2.0}, {"round": 2, "real": 3.0, "estimated": 3.5}])
+    'The estimate did not hold: in 1 of 2 rounds the real sensitivity was above it.'
+    """
+    rounds, broken = len(_both(trace)), len(violations(trace))
+    if not rounds:
+        return ""
+    if not broken:
+        return f"The estimate held: in none of {rounds:,} rounds was the real sensitivity above it."
+    return f"The estimate did not hold: in {broken:,} of {rounds:,} rounds the real sensitivity was above it."
+
+
+def warning(trace: Trace) -> str:
+    """The same, where the estimate did not hold, and nothing where it did."""
+    return violated(trace) if violations(trace) else ""
+
+
+def in_words(run: Record) -> str:
+    """What the noise was scaled to, and what that is worth; empty for a run that traced no sensitivity."""
+    mode = used(run)
+    if mode is None:
+        return ""
+    if all(kind.mechanism == "exact" for kind in run.released):
+        return "There was no noise, so no sensitivity was needed."
+    return " ".join([_KNOWN[mode], *([violated(run.trace)] if mode == "estimated" else [])]).strip()
+
+
+def _curve(trace: Trace, name: str, bold: bool) -> Figure:
+    index = MODES.index(name)
+    points = [row for row in trace if row.get(name) is not None]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [row["round"] for row in points],
+        "y": [row[name] for row in points],
+        "name": f"<b>{name}, in use</b>" if bold else name,
+        "line": {"color": colour(index), "width": 3.5 if bold else 1.2},
+        "hovertemplate": f"round %{{x}}: {name} %{{y:.4g}}<extra></extra>",
+    }
+
+
+def _both(trace: Trace) -> list[Mapping[str, Any]]:
+    return [row for row in trace if row.get("real") is not None and row.get("estimated") is not None]

@@ -1,0 +1,55 @@
+"""What an experiment measures of a cell: a number read from the cell's kept result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tacit.reports.sensitivity import average, violations
+
+Result = dict[str, Any]
+"""What is kept of a cell; see `running.measure`."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """`of` gives None where a result has no such number; `most` is the largest value there can be."""
+
+    title: str
+    short: str
+    of: Callable[[Result], float | None]
+    style: str = ".2f"
+    most: float = float("inf")
+
+    def value(self, result: Result) -> float | None:
+        """The number, of a run that came to its end."""
+        return None if result["accuracy"] is None else self.of(result)
+
+
+def _clock(result: Result) -> float | None:
+    """From the first evaluation, before round 0, to the last: without the time it took to read the data."""
+    first, last = result["history"][0], result["history"][-1]
+    return float(last["wall_seconds"] - first["wall_seconds"])
+
+
+METRICS = {
+    "accuracy": Metric("Test accuracy in %", "accuracy, %", lambda result: 100 * result["accuracy"], most=100.0),
+    "ras": Metric("Mean real sensitivity of the rounds (RAS)", "RAS", lambda result: average(result["trace"]), ".4g"),
+    "violations": Metric(
+        "Rounds in which the real sensitivity is above the estimated one",
+        "rounds real > estimated",
+        lambda result: float(len(violations(result["trace"]))),
+        ".0f",
+    ),
+    "peak": Metric(
+        "Largest real sensitivity of a round",
+        "peak",
+        lambda result: max((row["real"] for row in result["trace"] if row["real"] is not None), default=None),
+        ".4g",
+    ),
+    "cost_seconds": Metric(
+        "Seconds by the cost clock", "cost clock, s", lambda result: result["history"][-1]["cost_seconds"], ".1f"
+    ),
+    "wall_seconds": Metric("Seconds it took here", "here, s", _clock, ".1f"),
+}

@@ -1,0 +1,134 @@
+"""What DPPS sends, and what its ledger says of it."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from tacit.algorithms import DPPS, PEDFL, SGPDP, Certified, Estimated, PartPSP, Replacement
+from tacit.errors import TacitError
+from tacit.graphs import d_out, ring
+from tacit.networks import Simulated, on_threads
+from tacit.privacy.bounded import Source
+from tacit.privacy.ledger import Ledger
+from tacit.privacy.noise import Noise
+from tests.algorithms.dpps_cases import ALIKE, OPPOSED, perturbation, pulled, run
+from tests.helpers import run_rounds
+
+
+class Wire(Simulated):
+    """A network that keeps the vectors that go over it."""
+
+    def __init__(self, graph):
+        super().__init__(graph)
+        self.vectors = []
+
+    def mix(self, t, *values):
+        self.vectors.append(values[0].clone())
+        return super().mix(t, *values)
+
+    def mean(self, x):
+        self.vectors.append(x.clone())
+        return super().mean(x)
+
+
+@pytest.mark.parametrize("multiplier", [0.5, np.linspace(0.1, 1.0, 5)], ids=["alike", "one a node"])
+def test_what_is_sent_is_the_value_with_the_noise_that_the_ledger_says(multiplier):
+    rng, d = np.random.default_rng(0), 20_000
+    e = torch.from_numpy(rng.normal(size=(5, d)))
+    network, source = Wire(ring(5)), Source(np.arange(5), Ledger(), Noise.from_seed(3))
+    dpps = DPPS(multiplier, (Replacement(),), sync_every=2)
+    state = dpps.start(torch.from_numpy(rng.normal(size=(1, d))).repeat(5, 1))
+    for t in range(2):  # one round that mixes, one that synchronises
+        before, bound = state.s, 7.0 + t
+        state = dpps.round(t, state, perturbation(t, e, source, bound), network)
+        line = list(source.ledger.releases())[t]
+        assert line[:3] == (t, "gradient", "laplace")
+        assert line.multipliers.tolist() == np.broadcast_to(multiplier, 5).tolist()
+        noise = (network.vectors[t] - before - e).numpy()
+        scale = line.multipliers * bound
+        drawn = torch.zeros_like(e)
+        Noise.from_seed(3).laplace_(drawn, scale, "noise/gradient", np.arange(5), t)
+        assert np.allclose(noise, drawn.numpy(), atol=1e-9)
+        for row in range(5):
+            # |n| has mean and deviation equal to the scale: five deviations of the mean over d coordinates.
+            assert np.abs(noise[row]).mean() == pytest.approx(scale[row], rel=5 / math.sqrt(d))
+            assert stats.kstest(noise[row], stats.laplace(scale=scale[row]).cdf).pvalue > 1e-4
+    assert torch.allclose(state.s, network.vectors[1].mean(0).expand(5, -1))
+
+
+@pytest.mark.parametrize(
+    ("mode", "told"), [("replacement", 0), ("certified", 9), ("real", 0), ("estimated", 12)], ids=str
+)
+def test_the_bytes_are_those_of_the_vectors_and_of_the_numbers_a_mode_broadcasts(mode, told):
+    # Certified tells how far each node moved, where the round is no synchronisation; estimated tells S_i in all.
+    task, network = pulled(OPPOSED), Simulated(d_out(10, 2))
+    run_rounds(SGPDP(noise_rate=0.01, sensitivity=mode, sync_every=4).over(12), task, network, 12)
+    mixed, averaged, numbers = 9 * 3, 3 * 9 * 2, told * 9  # of 8 bytes: s and a to one other; s to 9; a number to 9
+    assert network.traffic.bytes == 10 * 8 * (mixed + averaged + numbers)
+
+
+def test_a_site_that_sees_only_itself_can_prove_no_estimate():
+    class Blind(Simulated):
+        omniscient = False
+
+        def diameter(self, x):
+            raise AssertionError("nobody sees all nodes")
+
+    for mode, mechanism in {"estimated": "unproven", "certified": "laplace", "replacement": "laplace"}.items():
+        task, graph = pulled(ALIKE), d_out(10, 2)
+        algorithm = SGPDP(noise_rate=0.1, sensitivity=mode).over(3)
+        state, network = algorithm.start(task, graph), Blind(graph)
+        for t in range(3):
+            state = algorithm.round(t, state, task, network)
+            assert np.isnan(float(algorithm.traces(state)["real"][0]))
+        assert {line.mechanism for line in task.ledger.releases()} == {mechanism}
+
+
+@pytest.mark.parametrize("mode", ["certified", "estimated", "real", "replacement"])
+def test_one_node_a_thread_knows_the_same_sensitivity(mode):
+    graph, task = d_out(10, 2), pulled(np.linspace(-1, 2, 10).tolist())
+    algorithm = PEDFL(noise_rate=0.2, sensitivity=mode, sync_every=3).over(8)
+
+    def rounds(network, mine):
+        state, seen = algorithm.start(mine, graph), []
+        for t in range(8):
+            state = algorithm.round(t, state, mine, network)
+            seen.append(state.seen[0].tolist())
+        return seen
+
+    whole = rounds(Simulated(graph), task)
+    for seen in on_threads(graph, lambda network: rounds(network, task.host(network.nodes, Ledger()))):
+        assert np.allclose(seen, whole, rtol=1e-9)
+
+
+def test_noise_that_feeds_itself_is_stopped_before_it_overflows():
+    with pytest.raises(TacitError, match=r"grown out of bounds: set a smaller sync_every.*replacement"):
+        run(OPPOSED, 60, sensitivity="certified", noise_rate=100.0, b=1.0, sync_every=None)
+    assert run(OPPOSED, 60, noise_rate=100.0, b=1.0, sync_every=None).stopped is None
+
+
+def test_refusals():
+    with pytest.raises(TacitError, match="PartPSP: sync_every must be at least 1, not 0"):
+        PartPSP(share=("0.*",), sync_every=0)
+    with pytest.raises(TacitError, match="SGPDP: clip must be positive and finite, not 0"):
+        SGPDP(clip=0.0)
+    with pytest.raises(TacitError, match="local_lr must be positive"):
+        PartPSP(share=("0.*",), local_lr=-1.0)
+    with pytest.raises(TacitError, match="lam must be below 1"):
+        SGPDP(lam=1.0)
+    with pytest.raises(TacitError, match="noise_rate must be 0 or more, not -1"):
+        SGPDP(noise_rate=-1.0)
+    with pytest.raises(TacitError, match='sensitivity = "certified" needs a clip bound'):
+        SGPDP(clip=None, noise_rate=1.0, sensitivity="certified")
+    with pytest.raises(TacitError, match=r"how much noise to add: set privacy.epsilon, or algorithm.noise_rate"):
+        SGPDP().releases(0, np.arange(2))
+    with pytest.raises(TypeError, match="share"):
+        PartPSP()
+    e = perturbation(0, torch.ones(3, 2), Source(np.arange(3), Ledger(), Noise.from_seed(0)), math.inf)
+    for mode in (Replacement(), Certified.on(ring(3), 2)):
+        dpps = DPPS(1.0, (mode, Estimated()))
+        with pytest.raises(TacitError, match="bounded by inf, which says nothing"):
+            dpps.round(0, dpps.start(torch.zeros(3, 2)), e, Simulated(ring(3)))

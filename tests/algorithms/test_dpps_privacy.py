@@ -1,0 +1,96 @@
+"""What a run over DPPS is guaranteed to cost, and when nothing is."""
+
+import dp_accounting
+import pytest
+
+from tacit.algorithms import PEDFL, SGPDP
+from tacit.graphs import d_out
+from tacit.networks import Simulated
+from tacit.privacy import epsilon
+from tacit.privacy.planning import calibrated
+from tacit.runs import Run
+from tests.algorithms.dpps_cases import ALIKE, DELTA, OPPOSED, pulled, run
+
+
+@pytest.mark.parametrize("method", [SGPDP, PEDFL])
+@pytest.mark.parametrize("mode", ["replacement", "certified"])
+def test_a_proven_sensitivity_costs_the_composition_of_all_rounds(method, mode):
+    privacy = run(OPPOSED, 60, method, noise_rate=0.5, b=5.0, sensitivity=mode).privacy
+    each = dp_accounting.LaplaceDpEvent(0.1)
+    assert privacy.guaranteed == pytest.approx(
+        epsilon(dp_accounting.SelfComposedDpEvent(each, 60), DELTA, "replace-one"), rel=1e-9
+    )
+    assert privacy.guaranteed <= 60 * 10.0  # the plain sum
+    assert privacy.per_round == pytest.approx(10.0)
+    assert (privacy.claimed, privacy.claimed_for, privacy.unit) == (10.0, "round", "node")
+    assert privacy.assumes is None
+    assert "ε = 10 a round" in privacy.sentence()
+    assert "all the data of one node replaced by any other" in privacy.sentence()
+
+
+def test_many_rounds_cost_less_than_their_sum():
+    privacy = run(ALIKE, 200, noise_rate=10.0, b=1.0).privacy
+    event = dp_accounting.SelfComposedDpEvent(dp_accounting.LaplaceDpEvent(10.0), 200)
+    assert privacy.guaranteed == pytest.approx(epsilon(event, DELTA, "replace-one"), rel=1e-9)
+    assert privacy.guaranteed < 0.5 * 200 * 0.1
+    few = run(ALIKE, 2, noise_rate=10.0, b=1.0).privacy
+    assert few.guaranteed == pytest.approx(0.2, rel=0.01)
+    published = run(ALIKE, 40, noise_rate=0.001, b=5.0).privacy  # ε = 5,000 a round: nothing to refine
+    assert (published.guaranteed, published.claimed) == pytest.approx((200_000, 5000))
+
+
+def test_rates_that_decay_take_the_noise_with_them():
+    lines = list(run(ALIKE, 6, noise_rate=1.0, b=2.0, decay=0.5, decay_rounds=(2, 4)).task.ledger.releases())
+    assert [float(line.multipliers[0]) for line in lines] == [0.5, 0.5, 0.25, 0.25, 0.125, 0.125]
+    privacy = run(ALIKE, 6, noise_rate=1.0, b=2.0, decay=0.5, decay_rounds=(2, 4)).privacy
+    assert privacy.claimed == pytest.approx(8.0)
+    assert privacy.guaranteed <= 2 * (2 + 4 + 8) * (1 + 1e-6)
+    assert privacy.per_round == pytest.approx(8.0)
+
+
+def test_an_estimate_that_is_violated_guarantees_nothing():
+    found = run(OPPOSED, sensitivity="estimated", c_prime=0.78, lam=0.55, noise_rate=1e-6, b=1.0)
+    lines = list(found.task.ledger.releases())
+    violated = [row["real"] > row["estimated"] for row in found.trace]
+    assert violated[0]  # both stand 2‖e‖ apart, the estimate is 1.56‖e‖
+    assert [line.mechanism == "unproven" for line in lines] == violated
+    assert found.privacy.guaranteed is None
+    assert "sensitivity that is not proven to hold" in found.privacy.reason
+    assert found.privacy.sentence().startswith("No privacy is guaranteed (claimed by the paper's formula: ε = 1e+06")
+    assert found.planned().guaranteed is not None  # nobody could know
+
+
+def test_an_estimate_that_is_not_violated_says_what_it_takes_for_granted():
+    found = run(ALIKE, sensitivity="estimated", noise_rate=1e-3, b=1.0)
+    assert all(row["real"] <= row["estimated"] for row in found.trace)
+    assert {line.mechanism for line in found.task.ledger.releases()} == {"laplace"}
+    event = dp_accounting.SelfComposedDpEvent(dp_accounting.LaplaceDpEvent(1e-3), 12)
+    assert found.privacy.guaranteed == pytest.approx(epsilon(event, DELTA, "replace-one"))
+    assert "depend on the data and have no noise" in found.privacy.assumes
+    assert found.privacy.assumes in found.privacy.sentence()
+
+
+def test_the_real_sensitivity_guarantees_nothing_and_says_so_before_and_after():
+    found = run(ALIKE, sensitivity="real")
+    for privacy in (found.privacy, found.planned()):
+        assert privacy.guaranteed is None
+        assert "sensitivity that is not proven" in privacy.reason
+        assert privacy.claimed == pytest.approx(5.0)
+
+
+def test_without_noise_nothing_is_guaranteed_nor_claimed():
+    for clip in (1.0, None):
+        found = run(OPPOSED, noise_rate=0.0, clip=clip)
+        assert {line.mechanism for line in found.task.ledger.releases()} == {"exact"}
+        assert (found.privacy.guaranteed, found.privacy.claimed) == (None, None)
+        assert found.algorithm.title == "SGPDP without noise"
+
+
+def test_noise_is_calibrated_to_a_total():
+    task = pulled(ALIKE)
+    algorithm = SGPDP(clip=1.0, decay=0.5, decay_rounds=(5,)).over(12)
+    scale = calibrated(algorithm, algorithm.sampling(task), 3.0, DELTA)
+    found = Run(task, algorithm.with_noise(scale), Simulated(d_out(10, 2)), delta=DELTA).go()
+    assert 2.97 <= found.privacy.guaranteed <= 3.0
+    least = found.privacy.claimed
+    assert found.privacy.guaranteed <= 5 * least / 2 + 7 * least + 1e-9
