@@ -32,7 +32,7 @@ browser:
 test: lint browser
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal
 
-# Opacus is measured beside Tacit; other peers get environments of their own under benchmarks/environments.
+# Opacus is measured beside Tacit; other peers get environments of their own under benchmarks/.venv.
 bench: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
 	$(BIN)/python -m benchmarks

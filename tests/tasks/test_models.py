@@ -21,7 +21,7 @@ def size(module):
 
 
 def test_all_are_here_and_described():
-    assert list(models) == sorted(SMALL)
+    assert list(models) == sorted([*SMALL, "nonconvex-logistic"])
     assert all(models.describe().values())
 
 

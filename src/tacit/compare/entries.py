@@ -97,12 +97,16 @@ def _aimed(label: str, config: Config, epsilon: float, delta: float) -> Entry:
 
 
 def _afforded(entry: Entry, cost: float) -> Entry:
-    """As many rounds as `cost` seconds pay for, told by the clock after one round."""
-    one = from_config(entry.config.model_copy(update={"rounds": 1})).go()
-    per_round = one.network.seconds(one.task.draws)
-    if per_round <= 0:
+    """As many rounds as `cost` seconds pay for, told by the clock after one round and after two."""
+    first, second = (_seconds(entry.config.model_copy(update={"rounds": rounds})) for rounds in (1, 2))
+    if second <= first:
         raise TacitError("rounds cost nothing: set network.gradient_time, link_time or bandwidth to compare at a cost")
-    rounds = int(cost / per_round)
-    if rounds < 1:
-        raise TacitError(f"{entry.label}: one round costs {per_round:g} s, more than {cost:g}")
+    rounds = 1 + int((cost - first) / (second - first) + 1e-9)
+    if cost < first:
+        raise TacitError(f"{entry.label}: one round costs {first:g} s, more than {cost:g}")
     return Entry(entry.label, entry.config.model_copy(update={"rounds": rounds}), entry.private)
+
+
+def _seconds(config: Config) -> float:
+    run = from_config(config).go()
+    return run.network.seconds(run.task.draws)

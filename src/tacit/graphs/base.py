@@ -46,6 +46,7 @@ class Graph(ABC):
         self.period = period
         self.name = name
         self._dobrushin: dict[tuple[int, int], float] = {}
+        self._degrees: dict[int, Integers] = {}
 
     @abstractmethod
     def at(self, t: int) -> sparse.csr_array:
@@ -200,6 +201,13 @@ class Graph(ABC):
 
     def out_degrees(self, t: int) -> Integers:
         """How many others each node sends to in round t."""
+        if self.period is None:
+            return self._out_degrees(t)
+        if t % self.period not in self._degrees:
+            self._degrees[t % self.period] = self._out_degrees(t)
+        return self._degrees[t % self.period]
+
+    def _out_degrees(self, t: int) -> Integers:
         return np.bincount(self.edges(t)[0], minlength=self.nodes)
 
     def in_degrees(self, t: int) -> Integers:

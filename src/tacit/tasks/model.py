@@ -108,7 +108,8 @@ class Model:
             losses = self.losses(params[None], x[None], y[None])[0]
             return losses, torch.full_like(losses, torch.nan)
         output = self.outputs(params, x)
-        return self._objective.loss(output, y), (output.argmax(1) == y).to(params.dtype)
+        losses = self._objective.compared(self.layout.unflatten(params), output, y)
+        return losses, (output.argmax(1) == y).to(params.dtype)
 
     def losses(self, params: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """Each record's loss (n, B), for params (n, d), x (n, B, …), y (n, B)."""

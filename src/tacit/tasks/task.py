@@ -23,7 +23,7 @@ from tacit.tasks.model import Model
 from tacit.tasks.sampling import Sampler
 
 _TEST_BATCH = 2048  # records tested at once
-_GATHERED = 1 << 20  # numbers copied out of the data set at once
+_GATHERED = 1 << 22  # numbers copied out of the data set at once
 
 
 class Metrics(NamedTuple):

@@ -40,7 +40,11 @@ class ModuleObjective:
         return result
 
     def losses(self, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
-        losses = self.loss(self.outputs(p, x), y)
+        return self.compared(p, self.outputs(p, x), y)
+
+    def compared(self, p: Parameters, outputs: Tensor, y: Tensor) -> Tensor:
+        """Losses (B,) of outputs (B, …)."""
+        losses = self.loss(outputs, y)
         return losses if self.penalty is None else losses + self.penalty(p)
 
     def record(self, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
