@@ -33,7 +33,7 @@ class OverDPPS(Algorithm[S]):
 
     `noise_rate` is γ_n and `b` the paper's budget parameter; their quotient is the noise multiplier, which a target ε
     sets instead. All rates, γ_n too, are multiplied by `decay` at each of `decay_rounds`. `sensitivity` says how S is
-    known; `c_prime` and `lam` are the constants of the estimated one.
+    known; `c_prime` and `lam` are the constants of the estimated one, `start_norm` whether it counts ‖s(0)‖₁.
 
     Claim: b/γ_n for each round (Theorem 1). Formal guarantee: the ledger's composition of Laplace mechanisms over all
     rounds, node-level; none where the sensitivity is not proven.
@@ -54,6 +54,7 @@ class OverDPPS(Algorithm[S]):
     sensitivity: Mode = "replacement"
     c_prime: float = 0.78
     lam: float = 0.55
+    start_norm: bool = True
     decay: float = 0.1
     decay_rounds: tuple[int, ...] = ()
     scale: float | Array | None = field(default=None, compare=False)
@@ -145,7 +146,7 @@ class OverDPPS(Algorithm[S]):
         if name == "real":
             return Real()
         if name == "estimated":
-            return Estimated(self.c_prime, self.lam)
+            return Estimated(self.c_prime, self.lam, self.start_norm)
         if self.clip is None:
             return Unknown()
         if name == "replacement":

@@ -64,16 +64,17 @@ class Estimated(Sensitivity):
 
         S_i(0) = 2C′(‖s_i(0)‖₁ + ‖e_i(0)‖₁),   S_i(t) = λ S_i(t−1) + 2C′(‖e_i(t)‖₁ + λ γ_n ‖n_i(t−1)‖₁)
 
-    It can be too small, which only a simulation notices.
+    It can be too small, which only a simulation notices. The authors' code leaves ‖s_i(0)‖₁ out (`start_norm` = False).
     """
 
     c: float = 0.78
     lam: float = 0.55
+    start_norm: bool = True
     name: ClassVar[str] = "estimated"
     width: int = 1
 
     def start(self, s: Tensor) -> Tensor:
-        return 2 * self.c * _norms(s)[:, None]
+        return 2 * self.c * _norms(s)[:, None] * self.start_norm
 
     def bound(self, carry: Tensor, half: Tensor, e: Bounded, network: Network) -> float:
         return float(network.max(self._own(carry, e)))
