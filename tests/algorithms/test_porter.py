@@ -108,7 +108,7 @@ def test_prisma_agrees_with_the_loop_over_nodes(average):
 def test_the_ledger_of_prisma_holds_the_noise_over_what_a_record_can_move():
     task = digits_task(batch=8)
     params = {"eta": 0.2, "clip": 1.0, "clip_difference": 0.5, "sigma": 0.06, "sigma_first": 0.25}
-    algorithm = algorithms.build("prisma", params).over(3).on(task)
+    algorithm = algorithms.build("prisma", params).over(3).on(task, ring(5))
     run_rounds(algorithm, task, Simulated(ring(5)), 3)
     first, second, _ = task.ledger.releases()
     assert first.multipliers == pytest.approx([0.25 * 8 / 1.0] * 5)

@@ -89,12 +89,12 @@ def test_a_config_file(tacit):
 NEEDS = {
     "d2p": ["algorithm.clip=[1,1,1,1,1,1]", "algorithm.noise_multiplier=[1,1,1,1,1,1]"],
     "partpsp": ['algorithm.share=["0.weight"]'],
-}
+} | {name: ["graph=ring"] for name in ("lt-admm", "lt-admm-dp", "porter", "dp-norm", "ecl")}
 
 
 @pytest.mark.parametrize("name", list(algorithms))
 def test_every_algorithm(tacit, name):
-    private = {"noise_multiplier", "noise_rate"} & set(algorithms.parameters(name))
+    private = {"noise_multiplier", "noise_rate", "sigma"} & set(algorithms.parameters(name))
     target = [] if private else NO_TARGET
     ended = tacit("train", "--json", *QUICK, *setting(f"algorithm={name}", *NEEDS.get(name, [])), *target)
     assert ended.code == 0, ended.err

@@ -23,6 +23,8 @@ PARAMETERS = {
     "lt-admm": {"rho": 1.0},
     "lt-admm-dp": {"rho": 1.0},
     "prisma": {"average": "gossip"},
+    "dp-norm": {"alpha": 0.0, "local_steps": 2, "smoothness": 1e-3},
+    "ecl": {"local_steps": 2},
 }
 PARTIAL = ("partpsp",)  # some parameters stay at their node
 ALGORITHMS = list(algorithms)
@@ -78,14 +80,17 @@ def name(request):
 
 def test_consensus_is_reached_without_gradients(name):
     network = Simulated(graph_for(name, 6))
-    algorithm = silent(name, 200, lr=1e-300)
+    algorithm = silent(name, 200, lr=1e-12)
     task = quadratic(name)
     state = algorithm.start(task, network.graph)
     numerators = {"x", "s"} & vars(state).keys()
     spread = torch.from_numpy(np.random.default_rng(1).normal(size=(6, task.model.shared)))
     state = dataclasses.replace(state, **dict.fromkeys(numerators, spread))
     if "z" in vars(state):  # which starts from x
-        state = dataclasses.replace(state, z=algorithm.rho * spread[network.edges(0).row])
+        weight = getattr(algorithm, "rho", None)  # of x in z; where there is none, A = ±1 is
+        edges = network.edges(0)
+        sign = torch.from_numpy(np.where(edges.source < edges.target, 1.0, -1.0))[:, None]
+        state = dataclasses.replace(state, z=(sign if weight is None else weight) * spread[edges.row])
     for t in range(200):
         state = algorithm.round(t, state, task, network)
     shared, _ = task.split(algorithm.models(state))
@@ -151,8 +156,9 @@ def test_one_node_a_thread_gives_the_same_run(name, sampling):
 
 def test_the_ledger_holds_what_was_planned(name):
     task = digits(name)
-    algorithm = private(name).on(task)
-    run_rounds(algorithm, task, Simulated(graphs.build("ring", {"nodes": 5})), ROUNDS)
+    graph = graphs.build("ring", {"nodes": 5})
+    algorithm = private(name).on(task, graph)
+    run_rounds(algorithm, task, Simulated(graph), ROUNDS)
     planned = plan(algorithm, algorithm.sampling(task), task.nodes)
     made = list(task.ledger.releases())
     assert len(made) == len(planned) > 0

@@ -1,6 +1,7 @@
 """The methods. Importing this package registers them all; a user's own needs only to be an `Algorithm`."""
 
 from tacit.algorithms.algorithm import Algorithm, algorithms
+from tacit.algorithms.dpnorm import DPNorm, ecl
 from tacit.algorithms.dpps import DPPS, Consensus
 from tacit.algorithms.ltadmm import LTADMM, lt_admm
 from tacit.algorithms.partpsp import SGPDP, PartPSP
@@ -20,6 +21,7 @@ __all__ = [
     "Algorithm",
     "Certified",
     "Consensus",
+    "DPNorm",
     "Estimated",
     "Geometric",
     "Listed",
@@ -37,6 +39,7 @@ __all__ = [
     "dyn_c_d2p",
     "dyn_d2p",
     "dyn_mu_d2p",
+    "ecl",
     "lt_admm",
     "sgp",
 ]

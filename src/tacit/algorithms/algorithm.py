@@ -83,8 +83,8 @@ class Algorithm(ABC, Generic[S]):
         """The same method for a run of so many rounds."""
         return replace(self, rounds=rounds)
 
-    def on(self, task: Task) -> Self:
-        """The same method, with what its noise needs to know of the task."""
+    def on(self, task: Task, graph: Graph) -> Self:
+        """The same method, with what its noise needs to know of the task and the graph."""
         return self
 
     def releases(self, t: int, nodes: Nodes) -> Iterable[Planned]:
@@ -104,6 +104,19 @@ class Algorithm(ABC, Generic[S]):
     def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
         """The ε that the paper's formula claims after `rounds` rounds; None where the paper claims none."""
         return None
+
+
+def at_nodes(values: float | Array, nodes: Nodes) -> Array:
+    """What is one for all, or one for each node of the network by its id, at these nodes."""
+    array = np.asarray(values, np.float64)
+    return array[nodes] if array.ndim else np.full(len(nodes), array)
+
+
+def by_id(values: Array, nodes: Nodes) -> Array:
+    """Values of these nodes at the places of their ids; other nodes are hosted elsewhere."""
+    placed = np.full(nodes.max() + 1, np.nan)
+    placed[nodes] = values
+    return placed
 
 
 algorithms: Registry[Algorithm[Any]] = Registry("algorithm")

@@ -8,8 +8,9 @@ from typing import ClassVar, Literal, Self, TypeVar
 import numpy as np
 from torch import Tensor
 
-from tacit.algorithms.algorithm import Algorithm, Nodes
+from tacit.algorithms.algorithm import Algorithm, Nodes, at_nodes, by_id
 from tacit.errors import TacitError
+from tacit.graphs import Graph
 from tacit.privacy.ledger import Array
 from tacit.privacy.mechanism import Exact, Gaussian, Mechanism
 from tacit.tasks import Clip, Task
@@ -57,11 +58,10 @@ class Clipped(Algorithm[S]):
         """How often the clipped gradient of a record enters what is released."""
         return 1.0
 
-    def on(self, task: Task) -> Self:
+    def on(self, task: Task, graph: Graph | None = None) -> Self:
         if self.bound is None:
             return self
-        sensitivity = np.full(task.nodes.max() + 1, np.nan)  # by the nodes' ids, of which some may be hosted elsewhere
-        sensitivity[task.nodes] = self.weight * task.sensitivity(self.bound)
+        sensitivity = by_id(self.weight * task.sensitivity(self.bound), task.nodes)
         scale = self.sigma / sensitivity if self.sigma and self.scale is None else self.scale
         return replace(self, sensitivity=sensitivity, scale=scale)
 
@@ -74,11 +74,11 @@ class Clipped(Algorithm[S]):
         return self if self.sensitivity is not None or self.bound is None else self.on(task)
 
     def mechanism(self, nodes: Nodes) -> Mechanism:
-        return Exact() if self.sigma == 0 else Gaussian(_of(self._known(self.scale), nodes))
+        return Exact() if self.sigma == 0 else Gaussian(at_nodes(self._known(self.scale), nodes))
 
     def deviation(self, nodes: Nodes) -> Array:
         """σ of each node."""
-        return _of(self._known(self.scale), nodes) * _of(self._known(self.sensitivity), nodes)
+        return at_nodes(self._known(self.scale), nodes) * at_nodes(self._known(self.sensitivity), nodes)
 
     def with_noise(self, scale: Array) -> Self:
         return super().with_noise(scale) if self.sigma == 0 else replace(self, scale=scale)
@@ -89,9 +89,3 @@ class Clipped(Algorithm[S]):
                 f"{self.title} does not know how much noise to add: set privacy.epsilon, or algorithm.sigma"
             )
         return value
-
-
-def _of(values: float | Array, nodes: Nodes) -> Array:
-    """One for all or one for each node of the network, at these nodes."""
-    array = np.asarray(values, np.float64)
-    return array[nodes] if array.ndim else np.full(len(nodes), array)

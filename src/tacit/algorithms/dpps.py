@@ -85,12 +85,12 @@ class DPPS:
         """What a round releases by, unless its sensitivity turns out not to hold."""
         if self.noise is None:
             return Exact()
-        return Unproven(self.noise) if isinstance(self.modes[0], Real) else Laplace(self.noise)
+        return Unproven(Laplace(self.noise)) if isinstance(self.modes[0], Real) else Laplace(self.noise)
 
     def _mechanism(self, real: float, bound: float) -> Mechanism:
         planned = self.planned()
         if isinstance(planned, Laplace) and not self.modes[0].holds(real, bound):
-            return Unproven(planned.noise_multiplier)
+            return Unproven(planned)
         return planned
 
     def _look(self, carry: tuple[Tensor, ...], half: Tensor, e: Bounded, network: Network) -> list[float]:

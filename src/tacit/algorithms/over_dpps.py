@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, Self, TypeVar
 import numpy as np
 from torch import Tensor
 
-from tacit.algorithms.algorithm import Algorithm, Nodes
+from tacit.algorithms.algorithm import Algorithm, Nodes, at_nodes
 from tacit.algorithms.dpps import DPPS, WATCHED, Consensus
 from tacit.algorithms.schedules import Steps
 from tacit.algorithms.sensitivity import Certified, Estimated, Real, Replacement, Sensitivity, Unknown
@@ -132,8 +132,8 @@ class OverDPPS(Algorithm[S]):
             raise TacitError(
                 f"{self.title} does not know how much noise to add: set privacy.epsilon, or algorithm.noise_rate and b"
             )
-        scale = np.asarray((self.noise_rate or 0.0) / self.b if self.scale is None else self.scale, np.float64)
-        return self.rate(1.0, t) * (scale[nodes] if scale.ndim else np.full(len(nodes), scale))
+        scale = (self.noise_rate or 0.0) / self.b if self.scale is None else self.scale
+        return self.rate(1.0, t) * at_nodes(scale, nodes)
 
     def rate(self, start: float, t: int) -> float:
         return Steps(start, self.decay, self.decay_rounds)(t, self.rounds)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tacit.algorithms.algorithm import Algorithm, Nodes, algorithms
+from tacit.algorithms.algorithm import Algorithm, Nodes, algorithms, at_nodes
 from tacit.algorithms.schedules import Geometric, Listed, Schedule
 from tacit.errors import TacitError
 from tacit.graphs import Graph
@@ -127,8 +127,7 @@ class D2P(Algorithm[PushSum]):
             raise TacitError(
                 f"{self.title} does not know how much noise to add: set privacy.epsilon, or algorithm.noise_multiplier"
             )
-        scale = np.asarray(self.scale, np.float64)
-        return scale[nodes] if scale.ndim else np.full(len(nodes), scale)
+        return at_nodes(self.scale, nodes)
 
 
 @algorithms.register("non-private")

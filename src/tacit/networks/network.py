@@ -83,12 +83,17 @@ class Network(ABC):
         self._count(degrees, sum(_row_bytes(value) for value in values) if row_bytes is None else row_bytes)
         return self._mix(t, values)
 
-    def swap(self, t: int, z: Tensor) -> Tensor:
-        """For the edge i→j the value that j holds for j→i. Rows follow `edges(t)`; both directions must exist."""
+    def swap(self, t: int, z: Tensor, only: Tensor | None = None) -> Tensor:
+        """For the edge i→j the value that j holds for j→i. Rows follow `edges(t)`; both directions must exist.
+
+        With `only`, a bool an edge that both its ends agree on, the others stay silent and keep what they have.
+        """
         source = self.edges(t).source
         self._check(t, source, z)
-        self._count(np.bincount(np.searchsorted(self.nodes, source), minlength=len(self.nodes)), _row_bytes(z))
-        return self._swap(t, z)
+        speaking = source if only is None else source[only.numpy()]
+        self._count(np.bincount(np.searchsorted(self.nodes, speaking), minlength=len(self.nodes)), _row_bytes(z))
+        received = self._swap(t, z)
+        return received if only is None else torch.where(only[:, None], received, z)
 
     def max(self, s: Tensor) -> Tensor:
         """The largest of the nodes' numbers (n,), known to all of them afterwards, as a scalar."""

@@ -101,10 +101,20 @@ class Laplace(_Noisy):
 
 
 @dataclass(frozen=True)
-class Unproven(Laplace):
-    """Laplace noise scaled to a sensitivity that nothing proves, or that depends on the records: no guarantee."""
+class Unproven(Mechanism):
+    """The noise of another mechanism, where nothing proves the sensitivity that it is scaled to: no guarantee."""
 
+    law: Mechanism
     name: ClassVar[Name] = "unproven"
+
+    def multipliers(self, n: int) -> Array:
+        return self.law.multipliers(n)
+
+    def _scale(self, bounded: Bounded, multipliers: Array) -> Array:
+        return self.law._scale(bounded, multipliers)
+
+    def _add_noise(self, bounded: Bounded, scale: Array) -> None:
+        self.law._add_noise(bounded, scale)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,15 @@ def over_rounds(
     return figure(curves, "Round", axis)
 
 
+def accuracy_over_cost(runs: Sequence[Record]) -> Figure | None:
+    """What time buys: accuracy against the cost clock; None where nothing costs any."""
+    if not any(row["cost_seconds"] for run in runs for row in run.history):
+        return None
+    hover = "%{x:.4g} s: %{y:.1%}"
+    curves = [curve(run, i, "cost_seconds", "accuracy", hover) for i, run in enumerate(runs)]
+    return figure(curves, "Seconds of the cost clock", {"tickformat": ".0%"})
+
+
 def epsilon_over_rounds(runs: Sequence[Record]) -> Figure | None:
     """Guaranteed ε as a solid line, claimed ε as a dotted one. A run without a guarantee has no solid line."""
     curves = []

@@ -155,11 +155,18 @@ def _panels(runs: Sequence[Record]) -> list[Panel]:
             "of the nodes’ models from their mean, root mean square",
             charts.over_rounds(runs, "consensus", rangemode="tozero"),
         ),
+        Panel(
+            "stationarity",
+            "Stationarity",
+            "norm of the mean model’s gradient over all training records",
+            charts.over_rounds(runs, "stationarity", rangemode="tozero"),
+        ),
         Panel("bytes", "Data sent", "MB, by all nodes together", charts.over_rounds(runs, "bytes", scale=1e-6)),
     ]
     if several:
         tradeoff = charts.accuracy_over_epsilon(runs)
         panels.insert(3, Panel("tradeoff", "Accuracy for the ε spent", "against guaranteed ε", tradeoff, without))
+        panels.insert(4, Panel("cost", "Accuracy by cost", "against the cost clock", charts.accuracy_over_cost(runs)))
     else:
         panels.insert(3, _sensitivity(runs[0]))
     return [panel for panel in panels if panel.figure or panel.note]

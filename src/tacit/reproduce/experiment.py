@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from tacit.errors import unknown
-from tacit.reproduce.metrics import METRICS, Metric
+from tacit.reproduce.metrics import CURVE, METRICS, Metric
 from tacit.runs.config import Section
 
 Table = dict[str, Any]
@@ -28,12 +28,14 @@ class Adjustment(Section):
 class Chart(Section):
     """`bars` and `lines` show the first metric of each cell against the axis `x`, `curves` the cell's history.
 
+    Curves are of the history's `columns`, against its column `x`: by default `round`, or `cost_seconds`.
     `sensitivity` shows what the sensitivity of each of the first `rounds` was, and was said to be, a panel a row.
     """
 
     kind: Literal["bars", "lines", "curves", "sensitivity"] = "bars"
     x: str | None = None
     series: str
+    columns: list[str] = ["accuracy", "loss"]
     log: bool = False
     rounds: int | None = None
 
@@ -43,6 +45,7 @@ class Quick(Section):
 
     base: Table = Field(default_factory=dict)
     axes: dict[str, list[str]] = Field(default_factory=dict)
+    adjust: list[Adjustment] = Field(default_factory=list)
     seeds: list[int] | None = None
     calibrations: list[Calibration] | None = None
 
@@ -96,13 +99,17 @@ class Experiment(Section):
         for name, labels in {**self.quick.axes, **(self.tune.axes if self.tune else {})}.items():
             for label in labels:
                 self._check(name, label)
-        for adjustment in self.adjust:
+        for adjustment in [*self.adjust, *self.quick.adjust]:
             for name, wanted in adjustment.when.items():
                 for label in [wanted] if isinstance(wanted, str) else wanted:
                     self._check(name, label)
-        for axis in (self.chart.series, self.chart.x, self.tune.over if self.tune else None):
+        curves = self.chart.kind == "curves"
+        for axis in (self.chart.series, None if curves else self.chart.x, self.tune.over if self.tune else None):
             if axis is not None:
                 self._check(axis)
+        for column in (self.chart.x or "round", *self.chart.columns) if curves else ():
+            if column not in CURVE:
+                raise unknown("column of a history", column, CURVE)
         for metric in self.metrics:
             if metric not in METRICS:
                 raise unknown("metric", metric, METRICS)
@@ -126,6 +133,7 @@ class Experiment(Section):
             update={
                 "base": merged(self.base, small.base),
                 "axes": chosen(self.axes, small.axes),
+                "adjust": [*self.adjust, *small.adjust],
                 "seeds": small.seeds or self.seeds,
                 "calibrations": small.calibrations or self.calibrations,
             }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,9 @@ from tacit.reports.sensitivity import average, violations
 
 Result = dict[str, Any]
 """What is kept of a cell; see `running.measure`."""
+CURVE = ("round", "accuracy", "loss", "stationarity", "guaranteed", "claimed", "cost_seconds", "wall_seconds")
+"""The columns of a run's history that are kept, where it has them."""
+_STEADY = 5  # evaluations over which noise is averaged out
 
 
 @dataclass(frozen=True)
@@ -33,8 +37,15 @@ def _clock(result: Result) -> float | None:
     return float(last["wall_seconds"] - first["wall_seconds"])
 
 
+def _steady(result: Result) -> float | None:
+    """‖∇F(x̄)‖ as it is in the end: one evaluation under noise says little."""
+    values = [row.get("stationarity") for row in result["history"][-_STEADY:]]
+    return None if None in values else float(statistics.fmean(values))
+
+
 METRICS = {
     "accuracy": Metric("Test accuracy in %", "accuracy, %", lambda result: 100 * result["accuracy"], most=100.0),
+    "stationarity": Metric("Error ‖∇F(x̄)‖, mean of the last five evaluations", "‖∇F(x̄)‖", _steady, ".4f"),
     "ras": Metric("Mean real sensitivity of the rounds (RAS)", "RAS", lambda result: average(result["trace"]), ".4g"),
     "violations": Metric(
         "Rounds in which the real sensitivity is above the estimated one",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -20,6 +21,16 @@ _HEADINGS = {
     "paper": ("Measured at the claimed ε", "noise by the paper’s formula"),
     "guaranteed": ("Measured at the guaranteed ε", "noise so that ε is an upper bound"),
     "plain": ("Measured", "noise as the paper sets it"),
+}
+_COLUMNS = {
+    "round": "Round",
+    "cost_seconds": "Cost, seconds",
+    "wall_seconds": "Seconds here",
+    "accuracy": "Test accuracy",
+    "loss": "Test loss",
+    "stationarity": "Error ‖∇F(x̄)‖",
+    "guaranteed": "Guaranteed ε",
+    "claimed": "Claimed ε",
 }
 
 
@@ -99,36 +110,42 @@ def _trace(experiment: Experiment, rows: Sequence[Row], which: str, index: int, 
 
 
 def _curves(experiment: Experiment, table: Sequence[Row]) -> list[Panel]:
-    """Accuracy and loss against rounds, a panel each a calibration."""
+    """Columns of the histories against rounds or cost: a panel each, for each facet and calibration."""
     panels: list[Panel] = []
-    series = _series(experiment.chart, table)
-    for which in _measured(experiment):
-        for column, heading in (("accuracy", "Test accuracy"), ("loss", "Test loss")):
-            traces = []
-            for row in table:
-                measured: Measured | None = getattr(row, which) or row.plain
-                if measured is not None and measured.curve:
-                    index = series.index(row.labels[experiment.chart.series])
-                    traces.append(_line(measured, column, index, ", ".join(row.labels.values())))
-            if any(getattr(row, which) for row in table):
-                about = _HEADINGS[which][0].removeprefix("Measured").strip()
-                axis = {"tickformat": ".0%"} if column == "accuracy" else {}
-                panels.append(
-                    Panel(f"chart-{len(panels)}", heading, about, _figure(traces, "Round", category=False, **axis))
-                )
+    chart, series = experiment.chart, _series(experiment.chart, table)
+    x = chart.x or "round"
+    for (facet, members), which, column in itertools.product(
+        _facets(experiment, table).items(), _measured(experiment), chart.columns
+    ):
+        traces = []
+        for row in members:
+            measured: Measured | None = getattr(row, which) or row.plain
+            if measured is not None and measured.curve:
+                index = series.index(row.labels[chart.series])
+                traces.append(_line(measured, x, column, index, ", ".join(row.labels.values())))
+        if any(getattr(row, which) for row in members):
+            about = [_HEADINGS[which][0].removeprefix("Measured").strip(), facet]
+            figure = _figure(traces, _COLUMNS[x], category=False, **_scale(chart, column))
+            panels.append(Panel(f"chart-{len(panels)}", _COLUMNS[column], ", ".join(filter(None, about)), figure))
     return panels
 
 
-def _line(measured: Measured, column: str, index: int, label: str) -> Figure:
+def _scale(chart: Chart, column: str) -> dict[str, Any]:
+    if column == "accuracy":
+        return {"tickformat": ".0%"}
+    return {"type": "log", "exponentformat": "power"} if chart.log else {}
+
+
+def _line(measured: Measured, x: str, column: str, index: int, label: str) -> Figure:
     return {
         "type": "scatter",
         "mode": "lines",
-        "x": [point["round"] for point in measured.curve],
+        "x": [point[x] for point in measured.curve],
         "y": [point[column] for point in measured.curve],
         "name": label,
         "meta": index,
         "line": {"color": colour(index), "width": 2},
-        "hovertemplate": f"{label}<br>round %{{x}}: %{{y:.3f}}<extra></extra>",
+        "hovertemplate": f"{label}<br>{_COLUMNS[x].lower()} %{{x}}: %{{y:.3f}}<extra></extra>",
     }
 
 
@@ -186,9 +203,10 @@ def _series(chart: Chart, table: Sequence[Row]) -> list[str]:
 def _facets(experiment: Experiment, table: Sequence[Row]) -> dict[str, list[Row]]:
     """Rows by the axes that are neither along x nor a series; rows without such labels are in all of them."""
     rest = [axis for axis in experiment.axes if axis not in (experiment.chart.x, experiment.chart.series)]
-    groups: dict[str, list[Row]] = {}
-    for row in table:
-        groups.setdefault(", ".join(f"{axis} {row.labels[axis]}" for axis in rest if axis in row.labels), []).append(
-            row
-        )
-    return groups
+    groups = [{axis: row.labels[axis] for axis in rest if axis in row.labels} for row in table]
+    most = max(map(len, groups), default=0)
+    facets = {", ".join(f"{axis} {group[axis]}" for axis in group): group for group in groups if len(group) == most}
+    return {
+        title: [row for row, group in zip(table, groups, strict=True) if group.items() <= facet.items()]
+        for title, facet in facets.items()
+    }

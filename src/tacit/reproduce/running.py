@@ -23,12 +23,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from tacit.errors import TacitError
 from tacit.reproduce.cells import Cell
-from tacit.reproduce.metrics import Result
+from tacit.reproduce.metrics import CURVE, Result
 from tacit.runs import from_config, storage
 from tacit.runs.build import Own
 from tacit.tasks import Dataset, datasets
-
-_CURVE = ("round", "accuracy", "loss", "guaranteed", "claimed", "cost_seconds", "wall_seconds")
 
 
 def run_cells(cells: Sequence[Cell], folder: Path, jobs: int = 1) -> dict[str, Result]:
@@ -65,7 +63,7 @@ def measure(cell: Cell) -> Result:
         "accuracy": last["accuracy"],
         "loss": last["loss"],
         "privacy": last["privacy"],
-        "history": [{key: row[key] for key in _CURVE} for row in run.history],
+        "history": [{key: row[key] for key in CURVE if key in row} for row in run.history],
         "trace": run.trace,
         "seconds": round(time.monotonic() - began, 1),
         "error": error or run.stopped,

@@ -66,7 +66,7 @@ def from_config(config: Config, own: Own | None = None) -> Run:
         noise=Noise.from_seed(config.seed),
     )
     _warn_of_large_delta(config.privacy.delta, int(task.sizes.min()))
-    algorithm, budget = with_target(algorithm.on(task), algorithm.sampling(task), config.privacy)
+    algorithm, budget = with_target(algorithm.on(task, graph), algorithm.sampling(task), config.privacy)
     task.ledger = Ledger(budget=budget)
     return Run(
         task,

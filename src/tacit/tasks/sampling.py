@@ -85,6 +85,15 @@ class Sampler:
         start = torch.from_numpy((step % self._batches) * batch)
         return _full(self._order.gather(1, start[:, None] + torch.arange(batch)))
 
+    def appearances(self, draws: int) -> npt.NDArray[np.float64]:
+        """In how many of `draws` successive draws, begun at a multiple of `draws`, a record can take part."""
+        if self.kind != "permutation":
+            return np.full(len(self.batch), float(draws))
+        epoch = self._batches
+        # Begun in the middle of an epoch, they can touch the end of one, whole ones, and the beginning of another.
+        touched = np.where(draws > 1, (draws - 2) // epoch + 2, 1)
+        return np.where(draws % epoch == 0, draws // epoch, touched).astype(np.float64)
+
     def _keys(self, step: int | npt.NDArray[np.int64]) -> Tensor:
         """62 random bits a record, to sort by; places past a shard's end come last."""
         words = self._noise.words("batch", self._nodes, step, 2 * self._widest).view(-1, self._widest, 2)

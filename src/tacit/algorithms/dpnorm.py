@@ -1,0 +1,183 @@
+"""ECL and DP-Norm: primal–dual learning over edges, with noise on the messages and a pull on the duals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tacit.algorithms.algorithm import Algorithm, Nodes, algorithms, at_nodes, by_id
+from tacit.algorithms.edges import OnEdges, at_start, degrees, gathered
+from tacit.errors import TacitError
+from tacit.graphs import Graph
+from tacit.networks import Network
+from tacit.networks.network import Edges
+from tacit.privacy.bounded import Bounded, Sampling
+from tacit.privacy.claims import dp_norm_claim, dp_norm_j
+from tacit.privacy.ledger import Array
+from tacit.privacy.mechanism import Exact, Gaussian, Mechanism, Unproven
+from tacit.privacy.planning import Planned
+from tacit.tasks import Clip, Task
+
+
+@dataclass(frozen=True)
+class Normed(OnEdges):
+    """Parameters x = w, received z, and the mean norm of each node's duals λ_i|j (n,), which is only watched."""
+
+    dual: Tensor
+
+
+@algorithms.register("dp-norm")
+@dataclass(frozen=True, kw_only=True)
+class DPNorm(Algorithm[Normed]):
+    """DP-Norm: primal–dual learning with noised messages and normalised duals (Fukami et al.: Algorithm 1).
+
+        η_i = 1/(μ E_i K),   γ_i = 1 + α η_i,   A_i|j = ±1 by the order of i and j
+        K times   w ← γ/(γ + η μ E) · (w − μ g(w) + (μ η/γ) Σ_j A z_i|j)
+        n ~ N(0, σ²) once a round,   y_i|j = ((1 − α η) z_i|j − 2A (w + n)) / (1 + α η),   z_i|j ← y_j|i
+
+    μ is `lr`, K `local_steps`, G `clip` and L `smoothness`. α = 0 leaves the duals alone, and without noise is ECL.
+    `step = "code"` takes η from the published ECL code, 1/(μ(KE + K − E)). `asynchronous` exchanges each edge at a
+    random inner step; the same noise then covers different w, whose difference is told bare: nothing is guaranteed.
+
+    Claim: Theorem 1. Formal guarantee: a round releases w + n, where Lemma 1 bounds what a record moves w by,
+    Δ₂ = 2cμG (K/d_i + 1/B) with c = 1 + 2(γ + 1): R rounds are exactly √R Δ₂/σ-GDP. Clipping makes every record's
+    gradient at most G; that the loss is L-smooth is taken for granted.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("undirected", "connected", "static")
+
+    lr: float = 0.03
+    alpha: float = 0.2
+    local_steps: int = 10
+    clip: float = 1.0
+    smoothness: float = 0.5
+    sigma: float | None = None
+    step: Literal["paper", "code"] = "paper"
+    asynchronous: bool = False
+    scale: float | Array | None = field(default=None, compare=False)
+
+    @property
+    def title(self) -> str:
+        if self.sigma == 0:
+            return "ECL" if self.alpha == 0 else "DP-Norm without noise"
+        return "DP-Norm" if self.alpha else "DP-Norm (α = 0)"
+
+    @property
+    def assumes(self) -> str | None:
+        return f"the loss of every record is L-smooth with L = {self.smoothness:g}"
+
+    def sampling(self, task: Task) -> Sampling:
+        return Sampling("none", np.ones(task.n), "replace-one")
+
+    def start(self, task: Task, graph: Graph) -> Normed:
+        x = task.initial()
+        return Normed(x, x.new_zeros(len(at_start(task, graph).row), task.d), x.new_zeros(task.n))
+
+    def round(self, t: int, state: Normed, task: Task, network: Network) -> Normed:
+        edges = network.edges(t)
+        sign = torch.from_numpy(np.where(edges.source < edges.target, 1.0, -1.0)).to(state.x.dtype)[:, None]
+        degree = degrees(edges, task.n, state.x)
+        eta = self._eta(degree)
+        gamma = 1 + self.alpha * eta
+        w, z, exchanges = state.x, state.z, self._exchanges(t, edges, task)
+        noise = self._release(t, torch.zeros_like(w), task, network) if self.asynchronous else None
+        for k in range(self.local_steps):
+            pull = self.lr * eta / gamma * gathered(sign * z, edges, task.n)
+            g = task.gradient(w, t * self.local_steps + k, Clip(self.clip), "descent").keep()
+            w = gamma / (gamma + eta * self.lr * degree) * (w - self.lr * g + pull)
+            if k in exchanges:
+                noised = self._release(t, w.clone(), task, network) if noise is None else w + noise
+                y = ((2 - gamma[edges.row]) * z - 2 * sign * noised[edges.row]) / gamma[edges.row]
+                dual = eta[edges.row] / 2 * (y + z)  # λ, before z makes room for what the neighbours sent
+                z = network.swap(t, torch.where(exchanges[k][:, None], y, z), exchanges[k])
+        return Normed(w, z, gathered(dual.norm(dim=1, keepdim=True), edges, task.n)[:, 0] / degree[:, 0])
+
+    def models(self, state: Normed) -> Tensor:
+        return state.x
+
+    def traces(self, state: Normed) -> dict[str, Tensor]:
+        """The norms of the paper's Figures 3a and 4."""
+        return {"primal norm": state.x.norm(dim=1), "dual norm": state.dual}
+
+    def sensitivity(self, task: Task, graph: Graph) -> Array:
+        """Δ₂ of Lemma 1: a record takes part in K B/d_i + 1 of a round's batches at most, and moves each step by 2μG/B.
+
+        c sums up how long a move lasts in the w that is carried from round to round. Where η is not the paper's, or
+        batches do not follow a permutation, both are counted as they are.
+        """
+        eta = self._eta(graph.out_degrees(0)[task.nodes].astype(np.float64))
+        gamma = 1 + self.alpha * eta
+        c = 1 + 2 * (gamma + 1)
+        limit = float((1 / (c * self.local_steps * self.smoothness)).min())
+        if self.lr > limit:
+            raise TacitError(f"{self.title}: lr = {self.lr:g} is above 1/(cKL) = {limit:.4g}, which Lemma 1 needs")
+        shrink = gamma / (gamma + eta * self.lr * graph.out_degrees(0)[task.nodes])
+        growth = shrink * (1 + self.lr * self.smoothness)
+        if (growth >= 1).any():
+            raise TacitError(f"{self.title}: steps of lr = {self.lr:g} do not forget, so no sensitivity is known")
+        lasting = shrink * np.maximum(growth, 1) ** (self.local_steps - 1) / (1 - growth**self.local_steps)
+        batch = task.sampler.batch
+        times = np.maximum(
+            self.local_steps / task.sizes + 1 / batch, task.sampler.appearances(self.local_steps) / batch
+        )
+        moved: Array = 2 * np.maximum(c, lasting) * self.lr * self.clip * times
+        return moved
+
+    def on(self, task: Task, graph: Graph) -> Self:
+        if not self.sigma or self.scale is not None:
+            return self
+        return replace(self, scale=by_id(self.sigma / self.sensitivity(task, graph), task.nodes))
+
+    def mechanism(self, nodes: Nodes) -> Mechanism:
+        if self.sigma == 0:
+            return Exact()
+        if self.scale is None:
+            raise TacitError(f"{self.title} does not know how much noise to add: set privacy.epsilon, or sigma")
+        law = Gaussian(at_nodes(self.scale, nodes))
+        return Unproven(law) if self.asynchronous else law
+
+    def releases(self, t: int, nodes: Nodes) -> list[Planned]:
+        return [Planned(t, self.mechanism(nodes), "model")]
+
+    def with_noise(self, scale: Array) -> Self:
+        return super().with_noise(scale) if self.sigma == 0 else replace(self, scale=scale)
+
+    def paper_noise(self, sampling: Sampling, epsilon: float, delta: float) -> Array:
+        """J of Theorem 1."""
+        return np.full(len(sampling.rate), dp_norm_j(epsilon, delta, self.rounds))
+
+    def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
+        if self.sigma == 0:
+            return None
+        return dp_norm_claim(float(self.mechanism(nodes).multipliers(len(nodes)).min()), delta, rounds)
+
+    def _release(self, t: int, value: Tensor, task: Task, network: Network) -> Tensor:
+        """`value` (n, d) plus the round's noise."""
+        known = self.on(task, network.graph)
+        bound = None if self.sigma == 0 else self.sensitivity(task, network.graph)
+        bounded = Bounded(value, bound, "l2", self.sampling(task), t, "model", task.source)
+        return known.mechanism(task.nodes).release(bounded)
+
+    def _eta(self, degree: Any) -> Any:
+        """η_i of a node with so many neighbours."""
+        steps = self.local_steps
+        return 1 / (self.lr * (degree * steps if self.step == "paper" else steps * degree + steps - degree))
+
+    def _exchanges(self, t: int, edges: Edges, task: Task) -> dict[int, Tensor]:
+        """After which inner steps which edges are used: all after the last, or each after a random one."""
+        if not self.asynchronous:
+            return {self.local_steps - 1: torch.ones(len(edges.row), dtype=torch.bool)}
+        low, high = np.minimum(edges.source, edges.target), np.maximum(edges.source, edges.target)
+        words = task.noise.words(f"exchange {t}", low, high, 1)[:, 0]  # both ends draw the same
+        when = words.remainder(self.local_steps)
+        return {k: when == k for k in set(when.tolist())}
+
+
+@algorithms.register("ecl")
+def ecl(lr: float = 0.03, local_steps: int = 10, clip: float = 1e9, step: Literal["paper", "code"] = "paper") -> DPNorm:
+    """ECL: edge-consensus learning, without noise and without normalisation."""
+    return DPNorm(lr=lr, local_steps=local_steps, clip=clip, step=step, alpha=0.0, sigma=0.0)

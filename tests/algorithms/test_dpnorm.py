@@ -1,0 +1,179 @@
+"""ECL and DP-Norm against a per-node re-implementation, the paper's numbers, and what noise does to the duals."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from tacit.algorithms import algorithms
+from tacit.errors import TacitError
+from tacit.graphs import graphs
+from tacit.networks import Simulated
+from tacit.privacy.claims import dp_norm_claim, dp_norm_j
+from tacit.privacy.gdp import mu_to_epsilon
+from tacit.runs.build import from_config
+from tacit.runs.config import Config
+from tacit.tasks import Dataset, Model, Task
+from tests.helpers import quadratic_task, run_rounds
+
+RING = graphs.build("ring", {"nodes": 6})
+STAR = graphs.build("star", {"nodes": 6})
+
+
+def published(**algorithm):
+    """24,000 records of no meaning in the shape of the paper's: 6 nodes of 4,000, batches of 2,000."""
+    x, y = torch.zeros(24_000, 4), torch.arange(24_000) % 2
+    data = Dataset("empty", x, y, x[:10], y[:10], 2)
+    task = Task(Model(torch.nn.Linear(4, 2)), data, np.split(np.arange(24_000), 6), batch=2000, sampling="permutation")
+    return algorithms.build("dp-norm", algorithm).over(2000), task
+
+
+def test_the_published_numbers():
+    algorithm, task = published()
+    sensitivity = algorithm.sensitivity(task, RING)
+    assert sensitivity == pytest.approx([1.02e-3] * 6, rel=1e-9)
+    assert dp_norm_j(1.0, 1e-3, 2000) == pytest.approx(167.7, abs=0.05)
+    assert dp_norm_j(0.5, 1e-3, 2000) == pytest.approx(312, abs=0.5)
+    assert dp_norm_j(1.0, 1e-3, 2000) * sensitivity[0] == pytest.approx(0.171, abs=5e-4)
+    assert dp_norm_j(0.5, 1e-3, 2000) * sensitivity[0] == pytest.approx(0.318, abs=5e-4)
+
+
+@pytest.mark.parametrize(("claimed", "guaranteed"), [(1.0, 0.64), (0.5, 0.31)])
+def test_what_a_claim_guarantees(claimed, guaranteed):
+    config = Config.parse(
+        {
+            "rounds": 2000,
+            "graph": {"name": "ring", "nodes": 6},
+            "algorithm": {"name": "dp-norm", "clip": 1.0},
+            "batch": {"size": 100, "sampling": "permutation"},
+            "privacy": {"epsilon": claimed, "delta": 1e-3, "calibration": "paper"},
+        }
+    )
+    privacy = from_config(config).planned()
+    assert privacy.claimed == pytest.approx(claimed, rel=1e-6)
+    assert privacy.guaranteed == pytest.approx(guaranteed, abs=0.006)
+    assert "L-smooth with L = 0.5" in privacy.assumes
+    assert (privacy.relation, privacy.unit) == ("replace-one", "record")
+
+
+def test_calibration_to_the_guarantee_needs_less_noise():
+    algorithm, task = published()
+    from tacit.privacy.planning import calibrated
+
+    scale = calibrated(algorithm, algorithm.sampling(task), 1.0, 1e-3)
+    assert scale == pytest.approx([115.0] * 6, abs=1.0)
+    assert mu_to_epsilon(math.sqrt(2000) / scale[0], 1e-3) == pytest.approx(1.0, rel=0.01)
+    assert dp_norm_claim(scale[0], 1e-3, 2000) > 1.4
+
+
+def test_without_noise_it_agrees_and_reaches_the_optimum():
+    task = quadratic_task()
+    algorithm = algorithms.build("ecl", {"lr": 0.05, "local_steps": 4}).over(1500)
+    state = run_rounds(algorithm, task, Simulated(RING), 1500)
+    assert torch.allclose(algorithm.models(state), task.data.x.double().mean(0).expand(6, -1), atol=1e-8)
+
+
+def test_ecl_is_dp_norm_with_neither_noise_nor_normalisation():
+    results = []
+    for name, params in (("ecl", {}), ("dp-norm", {"alpha": 0.0, "sigma": 0.0, "clip": 1e9})):
+        algorithm = algorithms.build(name, {"lr": 0.02, "local_steps": 5, **params}).over(20)
+        results.append(run_rounds(algorithm, quadratic_task(), Simulated(RING), 20))
+    assert torch.equal(results[0].x, results[1].x)
+    assert torch.equal(results[0].z, results[1].z)
+
+
+@pytest.mark.parametrize("step", ["paper", "code"])
+@pytest.mark.parametrize("graph", [RING, STAR], ids=["ring", "star"])
+def test_it_agrees_with_the_loop_over_nodes_with_noise_on(graph, step):
+    mu, alpha, inner, bound, sigma = 0.02, 0.3, 5, 0.9, 0.05
+    params = {"lr": mu, "alpha": alpha, "local_steps": inner, "clip": bound, "sigma": sigma, "step": step}
+    algorithm, task = algorithms.build("dp-norm", params).over(30), quadratic_task()
+    edges = list(zip(*(ends.tolist() for ends in graph.edges(0)), strict=True))
+    neighbours = {i: [j for a, j in edges if a == i] for i in range(6)}
+    records = task.data.x.double().numpy().reshape(6, -1, 3)
+    w, z = np.zeros((6, 3)), {edge: np.zeros(3) for edge in edges}
+    network, state = Simulated(graph), algorithm.start(task, graph)
+    for r in range(30):
+        state = algorithm.round(r, state, task, network)
+        y = {}
+        for i in range(6):
+            degree = len(neighbours[i])
+            eta = 1 / (mu * degree * inner) if step == "paper" else 1 / (mu * (inner * degree + inner - degree))
+            gamma = 1 + alpha * eta
+            sign = {j: 1 if i < j else -1 for j in neighbours[i]}
+            for _ in range(inner):
+                each = w[i] - records[i]
+                g = (each * np.minimum(1, bound / np.linalg.norm(each, axis=1, keepdims=True))).mean(0)
+                pull = mu * eta / gamma * sum(sign[j] * z[i, j] for j in neighbours[i])
+                w[i] = gamma / (gamma + eta * mu * degree) * (w[i] - mu * g + pull)
+            noise = torch.zeros(1, 3, dtype=torch.float64)
+            task.noise.gaussian_(noise, np.array([sigma]), "noise/model", np.array([i]), r)
+            for j in neighbours[i]:
+                lam = eta / gamma * (z[i, j] - sign[j] * (w[i] + noise[0].numpy()))
+                y[i, j] = 2 / eta * lam - z[i, j]
+        z = {(i, j): y[j, i] for i, j in edges}
+        assert np.allclose(state.x.numpy(), w, atol=1e-9)
+        assert np.allclose(state.z.numpy(), np.stack([z[edge] for edge in edges]), atol=1e-9)
+
+
+def test_where_the_loss_is_flat_noise_makes_the_models_walk_and_leaves_the_duals_alone():
+    """From round 100 to round 1600: a walk grows by √16 = 4, what settles by 1. Tolerances are about five deviations.
+
+    The paper sees the duals explode without normalisation. Exchanged synchronously, as Algorithm 1 is printed, they
+    settle with and without it: each λ compares a node's w + n with its neighbour's, and both walk together.
+    Normalisation makes both smaller.
+    """
+    last = {}
+    for alpha in (0.0, 0.2):
+        params = {"lr": 0.03, "local_steps": 2, "alpha": alpha, "sigma": 1.0, "smoothness": 0.1, "clip": 1e-9}
+        algorithm, network = algorithms.build("dp-norm", params).over(1600), Simulated(RING)
+        task = quadratic_task(d=200)
+        state, norms = algorithm.start(task, RING), []
+        for r in range(1600):
+            state = algorithm.round(r, state, task, network)
+            norms.append([float(state.x.norm(dim=1).mean()), float(state.dual.mean())])
+        early, late = np.mean(norms[90:110], 0), np.mean(norms[1540:], 0)
+        assert late[0] / early[0] == pytest.approx(4.0, rel=0.25)
+        assert late[1] / early[1] == pytest.approx(1.0, rel=0.05)
+        last[alpha] = late
+    assert (last[0.2] < last[0.0]).all()
+
+
+def test_a_record_moves_a_round_by_no_more_than_lemma_1_says():
+    """Two data sets that differ in one record, the same noise: w differs by at most Δ₂ in every round."""
+    params = {"lr": 0.02, "local_steps": 4, "alpha": 0.2, "sigma": 0.1, "clip": 1.0, "smoothness": 1.0}
+    tasks = [quadratic_task(records=8), quadratic_task(records=8)]
+    tasks[1].data.x[3] = -5 * tasks[1].data.x[3] + 4
+    algorithm = algorithms.build("dp-norm", params).over(40)
+    bound = algorithm.sensitivity(tasks[0], RING)[0]
+    network, states = Simulated(RING), [algorithm.start(task, RING) for task in tasks]
+    moved = []
+    for r in range(40):
+        # Both see the same messages: what is released may differ, what is received may not.
+        states = [algorithm.round(r, state, task, network) for state, task in zip(states, tasks, strict=True)]
+        moved.append(float((states[0].x[0] - states[1].x[0]).norm()))
+        states[1] = type(states[1])(states[1].x, states[0].z, states[1].dual)
+    assert 0.05 * bound < max(moved) <= bound
+
+
+def test_asynchronous_exchange_has_no_guarantee_and_is_the_same_by_seed():
+    config = {
+        "rounds": 6,
+        "graph": {"name": "ring", "nodes": 5},
+        "algorithm": {"name": "dp-norm", "sigma": 0.1, "asynchronous": True},
+        "batch": {"size": 32, "sampling": "permutation"},
+    }
+    runs = [from_config(Config.parse(config)).go() for _ in range(2)]
+    assert torch.equal(runs[0].models, runs[1].models)
+    assert runs[0].privacy.guaranteed is None
+    assert runs[0].network.traffic.messages == 6 * 10
+    together = from_config(Config.parse({**config, "algorithm": {"name": "dp-norm", "sigma": 0.1}})).go()
+    assert together.privacy.guaranteed is not None
+    assert not torch.equal(together.models, runs[0].models)
+
+
+def test_a_step_too_long_for_the_lemma_is_refused():
+    algorithm, task = published(lr=0.05)
+    with pytest.raises(TacitError, match=r"lr = 0.05 is above 1/\(cKL\) = 0.03"):
+        algorithm.sensitivity(task, RING)
