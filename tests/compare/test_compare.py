@@ -33,17 +33,16 @@ def test_every_private_method_gets_the_same_guarantee(tmp_path):
     assert all(row["method"] in page for row in result["methods"])
 
 
-def test_what_is_there_is_not_run_again_and_what_was_stopped_goes_on(tmp_path, monkeypatch):
+def test_what_is_there_is_not_run_again_and_what_was_stopped_goes_on(tmp_path, capsys):
     asked = {"epsilon": 2.0, "seeds": 2, "settings": SMALL, "out": tmp_path / "out"}
-    lines = []
-    first = compare(["dyn-d2p", "const-d2p"], **asked, tell=lines.append)
-    assert len(lines) == 4
+    first = compare(["dyn-d2p", "const-d2p"], **asked)
+    assert len(capsys.readouterr().err.splitlines()) == 4
     stopped = tmp_path / "out" / "const-d2p" / "seed-1"
     (stopped / "result.json").unlink()  # as a run leaves its folder that was killed after its last checkpoint
-    lines.clear()
-    assert compare(["dyn-d2p", "const-d2p"], **asked, tell=lines.append) == first
-    assert len(lines) == 1
-    assert "const-d2p/seed-1" in lines[0]
+    assert compare(["dyn-d2p", "const-d2p"], **asked) == first
+    there, made = capsys.readouterr().err.splitlines()
+    assert there == "3 of 4 runs are there already"
+    assert made.startswith("4/4  const-d2p/seed-1: accuracy")
     with pytest.raises(TacitError, match="other settings"):
         compare(["dyn-d2p", "const-d2p"], **{**asked, "epsilon": 3.0})
 

@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -109,6 +110,16 @@ def test_graphs_are_drawn_in_bounds(name):
     assert places.shape == (drawn["nodes"], 2)
     assert abs(places).max() <= 1.01
     assert len(np.unique(places, axis=0)) == len(places)
+
+
+def test_accuracy_by_cost_is_shown_where_anything_costs(changing):
+    clock = [{**row, "cost_seconds": 1.4 * row["round"], "stationarity": 0.1} for row in changing.history]
+    timed = replace(changing, history=clock)
+    assert 'id="cost"' not in page([changing, changing])
+    assert 'id="stationarity"' not in page([changing, changing])
+    assert 'id="cost"' in page([timed, changing])
+    assert 'id="stationarity"' in page([timed, changing])
+    assert 'id="cost"' not in page([timed])
 
 
 def test_settings_that_differ(finished):

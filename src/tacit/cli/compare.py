@@ -47,7 +47,6 @@ def compare(
             settings=set_ or [],
             out=out,
             jobs=jobs or min(os.cpu_count() or 1, 8),
-            tell=lambda line: err.print(line, highlight=False, markup=False, soft_wrap=True),
         )
     except KeyboardInterrupt:
         err.print("Stopped; what is finished is kept, and the same command goes on from there.")

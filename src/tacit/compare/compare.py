@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from tacit.privacy.statement import rounded_up
 from tacit.reports import PAGE, Record, page
 from tacit.runs import Config, from_config, storage
 from tacit.runs.parallel import side_by_side
+from tacit.runs.progress import counting
 
 Row = dict[str, Any]
 _MEANS = ("accuracy", "loss", "stationarity", "consensus", "guaranteed", "bytes", "cost_seconds", "wall_seconds")
@@ -37,7 +38,6 @@ def compare(
     settings: Sequence[str] = (),
     out: Path = Path("runs/compare"),
     jobs: int = 1,
-    tell: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
     """Run every method with every seed at the same guaranteed ε; keep runs, table and page in `out`.
 
@@ -49,11 +49,12 @@ def compare(
     plan = {entry.label: _jobs(entry, seeds, out) for entry in compared}
     everything = [job for each in plan.values() for job in each]
     left = [job for job in everything if not _done(job)]
-    done = len(everything) - len(left)
-    with closing(side_by_side(run, left, jobs)) as finished:
+    with (
+        counting("runs", len(everything), len(everything) - len(left)) as tell,
+        closing(side_by_side(run, left, jobs)) as finished,
+    ):
         for job, line in finished:
-            done += 1
-            tell(f"{done}/{len(everything)}  {job.folder.relative_to(out)}: {line}")
+            tell(f"{job.folder.relative_to(out)}: {line}")
     rows = [_row(entry, [Record.read(job.folder) for job in plan[entry.label]]) for entry in compared]
     records = [_mean(entry.label, [Record.read(job.folder) for job in plan[entry.label]]) for entry in compared]
     storage.write(out / PAGE, page(records).encode())

@@ -35,7 +35,7 @@ class Chart(Section):
     kind: Literal["bars", "lines", "curves", "sensitivity"] = "bars"
     x: str | None = None
     series: str
-    columns: list[str] = ["accuracy", "loss"]
+    columns: list[str] = Field(default=["accuracy", "loss"], min_length=1)
     log: bool = False
     rounds: int | None = None
 

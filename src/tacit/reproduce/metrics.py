@@ -11,8 +11,17 @@ from tacit.reports.sensitivity import average, violations
 
 Result = dict[str, Any]
 """What is kept of a cell; see `running.measure`."""
-CURVE = ("round", "accuracy", "loss", "stationarity", "guaranteed", "claimed", "cost_seconds", "wall_seconds")
-"""The columns of a run's history that are kept, where it has them."""
+CURVE = {
+    "round": "Round",
+    "accuracy": "Test accuracy",
+    "loss": "Test loss",
+    "stationarity": "Error ‖∇F(x̄)‖",
+    "guaranteed": "Guaranteed ε",
+    "claimed": "Claimed ε",
+    "cost_seconds": "Cost, seconds",
+    "wall_seconds": "Seconds here",
+}
+"""The columns of a run's history that are kept, where it has them, with their titles."""
 _STEADY = 5  # evaluations over which noise is averaged out
 
 

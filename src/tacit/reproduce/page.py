@@ -14,6 +14,7 @@ from tacit.reports import sensitivity
 from tacit.reports.charts import Figure, colour
 from tacit.reproduce.columns import flat
 from tacit.reproduce.experiment import Chart, Experiment
+from tacit.reproduce.metrics import CURVE
 from tacit.reproduce.table import Measured, Row
 
 _HEADINGS = {
@@ -22,16 +23,7 @@ _HEADINGS = {
     "guaranteed": ("Measured at the guaranteed ε", "noise so that ε is an upper bound"),
     "plain": ("Measured", "noise as the paper sets it"),
 }
-_COLUMNS = {
-    "round": "Round",
-    "cost_seconds": "Cost, seconds",
-    "wall_seconds": "Seconds here",
-    "accuracy": "Test accuracy",
-    "loss": "Test loss",
-    "stationarity": "Error ‖∇F(x̄)‖",
-    "guaranteed": "Guaranteed ε",
-    "claimed": "Claimed ε",
-}
+_LOG = {"type": "log", "exponentformat": "power"}
 
 
 class Panel(NamedTuple):
@@ -114,9 +106,8 @@ def _curves(experiment: Experiment, table: Sequence[Row]) -> list[Panel]:
     panels: list[Panel] = []
     chart, series = experiment.chart, _series(experiment.chart, table)
     x = chart.x or "round"
-    for (facet, members), which, column in itertools.product(
-        _facets(experiment, table).items(), _measured(experiment), chart.columns
-    ):
+    facets = _facets(experiment, table).items()
+    for (facet, members), which, column in itertools.product(facets, _measured(experiment), chart.columns):
         traces = []
         for row in members:
             measured: Measured | None = getattr(row, which) or row.plain
@@ -125,15 +116,10 @@ def _curves(experiment: Experiment, table: Sequence[Row]) -> list[Panel]:
                 traces.append(_line(measured, x, column, index, ", ".join(row.labels.values())))
         if any(getattr(row, which) for row in members):
             about = [_HEADINGS[which][0].removeprefix("Measured").strip(), facet]
-            figure = _figure(traces, _COLUMNS[x], category=False, **_scale(chart, column))
-            panels.append(Panel(f"chart-{len(panels)}", _COLUMNS[column], ", ".join(filter(None, about)), figure))
+            axis = {"tickformat": ".0%"} if column == "accuracy" else _LOG if chart.log else {}
+            figure = _figure(traces, CURVE[x], category=False, **axis)
+            panels.append(Panel(f"chart-{len(panels)}", CURVE[column], ", ".join(filter(None, about)), figure))
     return panels
-
-
-def _scale(chart: Chart, column: str) -> dict[str, Any]:
-    if column == "accuracy":
-        return {"tickformat": ".0%"}
-    return {"type": "log", "exponentformat": "power"} if chart.log else {}
 
 
 def _line(measured: Measured, x: str, column: str, index: int, label: str) -> Figure:
@@ -141,11 +127,11 @@ def _line(measured: Measured, x: str, column: str, index: int, label: str) -> Fi
         "type": "scatter",
         "mode": "lines",
         "x": [point[x] for point in measured.curve],
-        "y": [point[column] for point in measured.curve],
+        "y": [point.get(column) for point in measured.curve],
         "name": label,
         "meta": index,
         "line": {"color": colour(index), "width": 2},
-        "hovertemplate": f"{label}<br>{_COLUMNS[x].lower()} %{{x}}: %{{y:.3f}}<extra></extra>",
+        "hovertemplate": f"{label}<br>{CURVE[x].lower()} %{{x}}: %{{y:.3f}}<extra></extra>",
     }
 
 
@@ -168,7 +154,7 @@ def _same_scale(experiment: Experiment, panels: list[Panel]) -> list[Panel]:
         axis = panel.figure["layout"]["yaxis"]
         if experiment.chart.log:
             positive = [math.log10(value) for value in values if value > 0] or [0.0]
-            axis |= {"type": "log", "exponentformat": "power", "range": [min(positive) - 0.1, max(positive) + 0.1]}
+            axis |= {**_LOG, "range": [min(positive) - 0.1, max(positive) + 0.1]}
         else:
             bars = experiment.chart.kind == "bars"  # a bar cut off below would lie about its length
             low = 0.0 if bars else max(0.0, min(values) - 0.05 * max(values))

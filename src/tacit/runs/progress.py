@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 from rich.console import Console
@@ -55,3 +57,23 @@ def numbers(run: Run) -> str:
 
 def show(value: float | None, style: str) -> str:
     return "none" if value is None else format(value, style)
+
+
+@contextmanager
+def counting(what: str, total: int, done: int) -> Iterator[Callable[[str], None]]:
+    """A bar over many runs with the time left; a line for each that is finished, which is all without a terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    progress = Progress(*columns, console=console, disable=not console.is_terminal)
+    task = progress.add_task(what, total=total, completed=done)
+    if done:
+        console.print(f"{done} of {total} {what} are there already", highlight=False)
+
+    def tell(line: str) -> None:
+        nonlocal done
+        done += 1
+        progress.console.print(f"{done}/{total}  {line}", highlight=False, markup=False, soft_wrap=True)
+        progress.update(task, completed=done)
+
+    with progress:
+        yield tell
