@@ -1,5 +1,6 @@
 """What DPPS sends, and what its ledger says of it."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -37,7 +38,7 @@ class Wire(Simulated):
 @pytest.mark.parametrize("multiplier", [0.5, np.linspace(0.1, 1.0, 5)], ids=["alike", "one a node"])
 def test_what_is_sent_is_the_value_with_the_noise_that_the_ledger_says(multiplier):
     rng, d = np.random.default_rng(0), 20_000
-    e = torch.from_numpy(rng.normal(size=(5, d)))
+    e = torch.from_numpy(1e-4 * rng.normal(size=(5, d)))
     network, source = Wire(ring(5)), Source(np.arange(5), Ledger(), Noise.from_seed(3))
     dpps = DPPS(multiplier, (Replacement(),), sync_every=2)
     state = dpps.start(torch.from_numpy(rng.normal(size=(1, d))).repeat(5, 1))
@@ -132,3 +133,15 @@ def test_refusals():
         dpps = DPPS(1.0, (mode, Estimated()))
         with pytest.raises(TacitError, match="bounded by inf, which says nothing"):
             dpps.round(0, dpps.start(torch.zeros(3, 2)), e, Simulated(ring(3)))
+
+
+def test_a_bound_that_is_none_for_a_whole_node_is_refused():
+    source, e = Source(np.arange(3), Ledger(), Noise.from_seed(0)), torch.ones(3, 4)
+    network, dpps = Wire(ring(3)), DPPS(1.0, (Replacement(),))
+    in_l2 = dataclasses.replace(perturbation(0, e, source), norm="l2")
+    with pytest.raises(TacitError, match="bounded in L1"):
+        dpps.round(0, dpps.start(torch.zeros(3, 4)), in_l2, network)
+    with pytest.raises(TacitError, match="no bound for a whole node"):
+        dpps.round(0, dpps.start(torch.zeros(3, 4)), perturbation(0, e, source, bound=4.0), network)
+    assert len(source.ledger) == 0
+    assert network.vectors == []

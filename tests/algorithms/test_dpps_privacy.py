@@ -48,26 +48,20 @@ def test_rates_that_decay_take_the_noise_with_them():
     assert privacy.per_round == pytest.approx(8.0)
 
 
-def test_an_estimate_that_is_violated_guarantees_nothing():
-    found = run(OPPOSED, sensitivity="estimated", c_prime=0.78, lam=0.55, noise_rate=1e-6, b=1.0)
-    lines = list(found.task.ledger.releases())
-    violated = [row["real"] > row["estimated"] for row in found.trace]
-    assert violated[0]  # both stand 2‖e‖ apart, the estimate is 1.56‖e‖
-    assert [line.mechanism == "unproven" for line in lines] == violated
-    assert found.privacy.guaranteed is None
-    assert "sensitivity that is not proven to hold" in found.privacy.reason
-    assert found.privacy.sentence().startswith("No privacy is guaranteed (claimed by the paper's formula: ε = 1e+06")
-    assert found.planned().guaranteed is not None  # nobody could know
-
-
-def test_an_estimate_that_is_not_violated_says_what_it_takes_for_granted():
-    found = run(ALIKE, sensitivity="estimated", noise_rate=1e-3, b=1.0)
-    assert all(row["real"] <= row["estimated"] for row in found.trace)
-    assert {line.mechanism for line in found.task.ledger.releases()} == {"laplace"}
-    event = dp_accounting.SelfComposedDpEvent(dp_accounting.LaplaceDpEvent(1e-3), 12)
-    assert found.privacy.guaranteed == pytest.approx(epsilon(event, DELTA, "replace-one"))
-    assert "depend on the data and have no noise" in found.privacy.assumes
-    assert found.privacy.assumes in found.privacy.sentence()
+@pytest.mark.parametrize(("task", "violated"), [(OPPOSED, True), (ALIKE, False)])
+def test_an_estimate_guarantees_nothing_violated_or_not(task, violated):
+    found = run(task, sensitivity="estimated", c_prime=0.78, lam=0.55, noise_rate=1e-6, b=1.0)
+    # Two nodes that step apart stand 2‖e‖ from each other right after a synchronisation; the estimate is 1.56‖e‖.
+    assert any(row["real"] > row["estimated"] for row in found.trace) == violated
+    # Even where it is large enough for the distance, it can be too small for replacing a node's data.
+    assert min(row["estimated"] for row in found.trace) < 2 * 0.1 * 100
+    assert {line.mechanism for line in found.task.ledger.releases()} == {"unproven"}
+    for privacy in (found.privacy, found.planned()):
+        assert privacy.guaranteed is None
+        assert "sensitivity that is not proven" in privacy.reason
+        assert privacy.sentence().startswith(
+            "No privacy is guaranteed (claimed by the paper's formula: ε = 1e+06 a round)"
+        )
 
 
 def test_the_real_sensitivity_guarantees_nothing_and_says_so_before_and_after():

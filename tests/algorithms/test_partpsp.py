@@ -83,7 +83,8 @@ def run(algorithm, task, graph):
         state = algorithm.round(t, state, task, network)
         traces = algorithm.traces(state)
         seen.append([float(traces["real"][0]), float(traces[algorithm.sensitivity][0])])
-    return algorithm.models(state).numpy(), np.array(seen)
+    found = state.x if isinstance(algorithm, PEDFL) else algorithm.models(state)
+    return found.numpy(), np.array(seen)
 
 
 def agrees(found, seen, expected, protocol):

@@ -62,6 +62,16 @@ def test_a_cost_buys_each_method_its_own_number_of_rounds():
     assert [entry.config.rounds for entry in made] == [20, 13, 23]
 
 
+def test_what_epsilons_are_about_is_said(tmp_path):
+    asked = {"epsilon": 50.0, "seeds": 1, "settings": SMALL, "out": tmp_path / "out"}
+    result = compare(["dyn-d2p", "pedfl"], **asked)
+    assert result["note"] == "neighbouring data sets differ (node, replace-one and record, add-remove)"
+    text = (tmp_path / "out" / "table.md").read_text()
+    assert "| pedfl | PEDFL (adapted) |" in text
+    assert "| node, replace-one |" in text
+    assert "PEDFL (adapted)" in (tmp_path / "out" / "report.html").read_text()
+
+
 def test_noise_that_a_config_sets_gives_way_to_the_target(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text('rounds = 5\n[algorithm]\nname = "const-d2p"\nnoise_multiplier = 9.0\n[privacy]\ndelta = 1e-3\n')
@@ -84,11 +94,11 @@ def test_other_tasks_are_refused(tmp_path):
 
 
 def test_the_table():
-    row = {
-        "method": "a", "guaranteed": 1.99999, "claimed": None, "accuracy": [0.5, 0.01], "loss": [1.0, 0.1],
-        "stationarity": None, "rounds": 1000, "bytes": 2e6, "cost_seconds": 3.0,
-    }  # fmt: skip
-    assert markdown([row]).splitlines()[2] == "| a | 2 | – | 50.0 ± 1.0 % | 1 ± 0.1 | 1,000 | 2 | 3 |"
+    row = {"method": "a", "algorithm": "A", "unit": "record", "relation": "add-remove", "claimed": None}
+    row |= {"guaranteed": 1.99999, "accuracy": [0.5, 0.01], "loss": [1.0, 0.1], "stationarity": None}
+    row |= {"rounds": 1000, "bytes": 2e6, "cost_seconds": 3.0}
+    expected = "| a | A | 2 | – | 50.0 ± 1.0 % | 1 ± 0.1 | 1,000 | 2 | 3 | record, add-remove |"
+    assert markdown([row]).splitlines()[2] == expected
 
 
 @pytest.mark.parametrize("names", [["nonsense", "sgp"], ["missing.toml", "sgp"]])

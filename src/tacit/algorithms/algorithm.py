@@ -67,6 +67,11 @@ class Algorithm(ABC, Generic[S]):
         return None
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences that belong to any statement about its privacy."""
+        return ()
+
+    @property
     def bounds(self) -> Literal["all", "shared"]:
         """Whose gradients are clipped: those of all parameters, or of the shared ones only."""
         return "all" if self.local == "private" else "shared"

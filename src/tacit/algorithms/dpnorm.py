@@ -70,6 +70,10 @@ class DPNorm(Algorithm[Normed]):
     def assumes(self) -> str | None:
         return f"the loss of every record is L-smooth with L = {self.smoothness:g}"
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return ("A node's own model has no noise on it: what is guaranteed is what its messages tell, not the model.",)
+
     def sampling(self, task: Task) -> Sampling:
         return Sampling("none", np.ones(task.n), "replace-one")
 

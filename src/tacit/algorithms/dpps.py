@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tacit.algorithms.sensitivity import Real, Sensitivity
+from tacit.algorithms.sensitivity import Estimated, Real, Sensitivity
 from tacit.errors import TacitError
 from tacit.networks import Network
 from tacit.privacy.bounded import Bounded, Sampling
@@ -67,6 +67,8 @@ class DPPS:
 
     def round(self, t: int, state: C, e: Bounded, network: Network) -> C:
         """One round with the perturbation e; `e.sensitivity`, twice a public bound on ‖e‖₁, is alike at all nodes."""
+        if self.noise is not None:
+            _check(e)
         half = state.s + e.value
         carry = torch.split(state.carry, [mode.width for mode in self.modes], 1)
         seen = self._look(carry, half, e, network)
@@ -85,7 +87,8 @@ class DPPS:
         """What a round releases by, unless its sensitivity turns out not to hold."""
         if self.noise is None:
             return Exact()
-        return Unproven(Laplace(self.noise)) if isinstance(self.modes[0], Real) else Laplace(self.noise)
+        follows_data = isinstance(self.modes[0], Real | Estimated)
+        return Unproven(Laplace(self.noise)) if follows_data else Laplace(self.noise)
 
     def _mechanism(self, real: float, bound: float) -> Mechanism:
         planned = self.planned()
@@ -122,6 +125,16 @@ class DPPS:
 
     def _watches(self, network: Network) -> bool:
         return network.omniscient and network.graph.nodes <= WATCHED
+
+
+def _check(e: Bounded) -> None:
+    """A bound in another norm, or on what one record moves, would pass for one on all the data of a node."""
+    if e.norm != "l1":
+        raise TacitError('DPPS takes perturbations bounded in L1, not in L2: clip with norm = "l1"')
+    if e.sensitivity is not None:
+        norms = e.value.abs().sum(1, dtype=torch.float64).numpy()
+        if (norms > e.sensitivity / 2 * (1 + 1e-4)).any():
+            raise TacitError("a perturbation is larger than half its sensitivity: that is no bound for a whole node")
 
 
 def node_level(e: Bounded) -> Sampling:

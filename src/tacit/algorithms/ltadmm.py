@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import ClassVar
@@ -43,6 +44,14 @@ class LTADMM(Clipped[OnEdges]):
     rho: float = 0.1
     tau: int = 4
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for key, value in {"beta": self.beta, "rho": self.rho}.items():
+            if not 0 < value < math.inf:
+                raise TacitError(f"{self.name}: {key} must be positive and finite, not {value}")
+        if self.tau < 1:
+            raise TacitError(f"{self.name}: tau must be at least 1, not {self.tau}")
+
     @property
     def title(self) -> str:
         return self.name if self.sigma != 0 else "LT-ADMM"
@@ -77,8 +86,6 @@ class LTADMM(Clipped[OnEdges]):
 
     def _check(self, graph: Graph) -> None:
         """The paper's β < 2 / (τ λ_u ρ), λ_u the largest eigenvalue of the graph's Laplacian."""
-        if self.tau < 1:
-            raise TacitError(f"{self.title}: tau must be at least 1, not {self.tau}")
         largest = largest_laplacian(graph.at(0))
         limit = 2 / (self.tau * largest * self.rho)
         if self.beta >= limit:

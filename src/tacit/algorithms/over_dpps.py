@@ -22,9 +22,7 @@ from tacit.tasks import Clip, Task
 
 S = TypeVar("S", bound=Consensus)
 Mode = Literal["certified", "estimated", "real", "replacement"]
-_BROADCAST = (
-    "the sensitivities that the nodes broadcast, which depend on the data and have no noise of their own, may be known"
-)
+_UNPROVEN = ("real", "estimated")  # they follow the data
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +66,8 @@ class OverDPPS(Algorithm[S]):
             raise TacitError(f'{self.name}: sensitivity = "{self.sensitivity}" needs a clip bound')
         if self.noise_rate is not None and not 0 <= self.noise_rate < np.inf:
             raise TacitError(f"{self.name}: noise_rate must be 0 or more, not {self.noise_rate}")
+        if any(place < 0 for place in self.decay_rounds):
+            raise TacitError(f"{self.name}: decay_rounds are rounds from 0 on, not {list(self.decay_rounds)}")
         if self.sync_every is not None and self.sync_every < 1:
             raise TacitError(f"{self.name}: sync_every must be at least 1, not {self.sync_every}")
 
@@ -89,24 +89,29 @@ class OverDPPS(Algorithm[S]):
         return f"{self.name} without noise" if self.noise_rate == 0 else self.name
 
     @property
-    def assumes(self) -> str | None:
-        return _BROADCAST if self.sensitivity == "estimated" else None
+    def notes(self) -> tuple[str, ...]:
+        if self.noise_rate == 0:
+            return ()
+        return (
+            f"The noise was scaled to the {self.sensitivity} sensitivity.",
+            "Sensitivities that a simulation keeps are computed from the data, and nothing here covers them.",
+        )
 
     def sampling(self, task: Task) -> Sampling:
         return Sampling("none", np.ones(task.n), "replace-one")
 
     def releases(self, t: int, nodes: Nodes) -> tuple[Planned, ...]:
-        # A plan needs no graph: all sensitivities but the real one are planned to hold.
-        mode = Real() if self.sensitivity == "real" else Replacement()
+        # A plan needs no graph: what matters is whether the sensitivity follows the data.
+        mode = Real() if self.sensitivity in _UNPROVEN else Replacement()
         return (Planned(t, DPPS(self.noise(t, nodes), (mode,)).planned()),)
 
     def with_noise(self, scale: Array) -> Self:
         if self.noise_rate == 0:
             return super().with_noise(scale)
-        if self.sensitivity == "real":
+        if self.sensitivity in _UNPROVEN:
             raise TacitError(
-                f"{self.title}: noise that follows the real sensitivity is not proven to protect, so it meets no ε: "
-                "leave out privacy.epsilon, or choose another sensitivity"
+                f"{self.title}: noise that follows the {self.sensitivity} sensitivity is not proven to protect, so it "
+                "meets no ε: leave out privacy.epsilon, or choose another sensitivity"
             )
         return replace(self, scale=scale)
 

@@ -51,4 +51,5 @@ class PEDFL(OverDPPS[Descended]):
         return replace(received, x=received.s.sub(g, alpha=self.rate(self.lr, t)))
 
     def models(self, state: Descended) -> Tensor:
-        return state.x
+        """What was received: x has the last descent on it, which has had no noise yet."""
+        return state.s

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ from torch import Tensor
 from tacit.algorithms.algorithm import Nodes, algorithms
 from tacit.algorithms.clipped import Clipped
 from tacit.compressors import Compressor, compressors
+from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.networks import Network
 from tacit.privacy.planning import Planned
@@ -52,6 +54,12 @@ class Porter(Clipped[Tracked]):
     gamma: float = 1.0
     compressor: str = "identity"
     compression: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.gamma < math.inf:
+            raise TacitError(f"{self.name}: gamma must be positive and finite, not {self.gamma}")
+        compressors.build(self.compressor, self.compression)  # what cannot be built is told now
 
     @property
     def title(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -57,6 +58,8 @@ class Prisma(Clipped[Momentum]):
         super().__post_init__()
         if not 0 < self.eta <= 1:
             raise TacitError(f"{self.name}: eta lies between 0 and 1, and {self.eta} does not")
+        if not 0 < self.clip_difference < math.inf:
+            raise TacitError(f"{self.name}: clip_difference must be positive and finite, not {self.clip_difference}")
         if self.sigma and not self.sigma_first:
             raise TacitError(f"{self.name}: sigma needs sigma_first, the deviation of the first round's noise")
 

@@ -59,13 +59,13 @@ def compare(
     records = [_mean(entry.label, [Record.read(job.folder) for job in plan[entry.label]]) for entry in compared]
     storage.write(out / PAGE, page(records).encode())
     storage.write(out / "table.md", (markdown(rows) + "\n").encode())
-    relations = sorted({row["relation"] for row in rows if row["guaranteed"] is not None})
+    protected = sorted({_protected(row) for row in rows if row["guaranteed"] is not None})
     summary = {
         "epsilon": epsilon,
         "delta": compared[0].config.privacy.delta,
         "seeds": seeds,
         "methods": rows,
-        "note": None if len(relations) < 2 else f"neighbouring data sets differ ({' and '.join(relations)})",
+        "note": None if len(protected) < 2 else f"neighbouring data sets differ ({' and '.join(protected)})",
         "out": str(out),
     }
     storage.write_json(out / "results.json", summary)
@@ -86,12 +86,14 @@ def run(job: Job) -> str:
 def markdown(rows: Sequence[Row]) -> str:
     """The table: a row a method, mean ± standard deviation over the seeds."""
     measures = [key for key in ("accuracy", "loss", "stationarity") if any(row.get(key) for row in rows)]
-    head = ["method", "guaranteed ε", "claimed ε", *measures, "rounds", "MB sent", "cost, s"]
+    head = ["method", "algorithm", "guaranteed ε", "claimed ε", *measures, "rounds", "MB sent", "cost, s", "for each"]
     lines = [head, ["---"] * len(head)]
     for row in rows:
-        cells = [row["method"], _epsilon(row["guaranteed"]), "–" if row["claimed"] is None else f"{row['claimed']:.4g}"]
+        claimed = "–" if row["claimed"] is None else f"{row['claimed']:.4g}"
+        cells = [row["method"], row["algorithm"], _epsilon(row["guaranteed"]), claimed]
         cells += [_spread(row.get(key), percent=key == "accuracy") for key in measures]
-        lines.append([*cells, f"{row['rounds']:,}", f"{row['bytes'] / 1e6:.3g}", f"{row['cost_seconds']:.4g}"])
+        cells += [f"{row['rounds']:,}", f"{row['bytes'] / 1e6:.3g}", f"{row['cost_seconds']:.4g}"]
+        lines.append([*cells, "–" if row["guaranteed"] is None else _protected(row)])
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
@@ -148,7 +150,8 @@ def _mean(label: str, runs: Sequence[Record]) -> Record:
     for rows in zip(*(run.history for run in runs), strict=False):
         means = {key: over[0] for key in _MEANS if (over := _over(rows, key)) is not None}
         history.append({**rows[0], **means})
-    return replace(runs[0], name=label, history=history)
+    title = runs[0].result["algorithm"]
+    return replace(runs[0], name=title if label.lower() in title.lower() else f"{label}: {title}", history=history)
 
 
 def _spread(value: Sequence[float] | None, percent: bool = False) -> str:
@@ -156,6 +159,11 @@ def _spread(value: Sequence[float] | None, percent: bool = False) -> str:
         return "–"
     mean, deviation = value
     return f"{100 * mean:.1f} ± {100 * deviation:.1f} %" if percent else f"{mean:.4g} ± {deviation:.2g}"
+
+
+def _protected(row: Row) -> str:
+    """What a row's ε is about."""
+    return f"{row['unit']}, {row['relation']}"
 
 
 def _epsilon(value: float | None) -> str:

@@ -14,6 +14,7 @@ from tacit.runs import Config, from_config
 from tacit.runs.build import named_algorithm
 
 _TASK = ("data", "sharding", "model")
+_PROBED = 64  # rounds of a trial, at the most
 _NOISE = ("noise_multiplier", "noise_rate", "sigma", "sigma_first")
 
 
@@ -97,16 +98,29 @@ def _aimed(label: str, config: Config, epsilon: float, delta: float) -> Entry:
 
 
 def _afforded(entry: Entry, cost: float) -> Entry:
-    """As many rounds as `cost` seconds pay for, told by the clock after one round and after two."""
-    first, second = (_seconds(entry.config.model_copy(update={"rounds": rounds})) for rounds in (1, 2))
-    if second <= first:
+    """As many rounds as `cost` seconds pay for: the clock is asked, since rounds may cost more now and then."""
+    low, high, spent = 0, 1, _seconds(entry.config, 1)
+    if spent <= 0:
         raise TacitError("rounds cost nothing: set network.gradient_time, link_time or bandwidth to compare at a cost")
-    rounds = 1 + int((cost - first) / (second - first) + 1e-9)
-    if cost < first:
-        raise TacitError(f"{entry.label}: one round costs {first:g} s, more than {cost:g}")
+    if spent > cost:
+        raise TacitError(f"{entry.label}: one round costs {spent:g} s, more than {cost:g}")
+    while spent <= cost and high < _PROBED:
+        low, high = high, 2 * high
+        spent = _seconds(entry.config, high)
+    if spent <= cost:  # by now a long stretch is known, and what follows it is like it
+        return _with_rounds(entry, int(high * cost / spent + 1e-9))
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _seconds(entry.config, middle) <= cost else (low, middle)
+    return _with_rounds(entry, low)
+
+
+def _with_rounds(entry: Entry, rounds: int) -> Entry:
     return Entry(entry.label, entry.config.model_copy(update={"rounds": rounds}), entry.private)
 
 
-def _seconds(config: Config) -> float:
-    run = from_config(config).go()
+def _seconds(config: Config, rounds: int) -> float:
+    """What so many rounds cost. Their noise costs nothing, so none is worked out."""
+    bare = config.model_copy(update={"rounds": rounds, "evaluate_every": rounds, "measure": ()})
+    run = from_config(bare).go()
     return run.network.seconds(run.task.draws)

@@ -18,7 +18,6 @@ _RELATIONS = {
     "replace-one": "one record of one node replaced by another",
 }
 _NODES = "all the data of one node replaced by any other"
-_SENDERS = "one node's vector in the place of another's, in each round on its own"
 
 
 @dataclass(frozen=True)
@@ -58,9 +57,7 @@ class Privacy:
         if self.guaranteed is None:
             return f"No privacy is guaranteed{claim}: {self.reason}."
         single = "" if self.per_round is None else f", {rounded_up(self.per_round)} for the worst single round"
-        neighbours = _RELATIONS[self.relation]
-        if self.unit == "node":
-            neighbours = _SENDERS if self.assumes else _NODES
+        neighbours = _NODES if self.unit == "node" else _RELATIONS[self.relation]
         return (
             f"Guaranteed ε = {rounded_up(self.guaranteed)} at δ = {self.delta:g} for each {self.unit}{single}{claim}, "
             f"neighbouring data sets: {neighbours}, against an adversary who {self.adversary}.{assumes}{note}"
@@ -89,6 +86,6 @@ def assess(ledger: Ledger, delta: float) -> tuple[Array, str | None]:
         if unproven:
             rest = len(unproven) - 1
             more = f" and {rest} other{'s' if rest > 1 else ''}" if rest else ""
-            return spent, f"the noise of round {unproven[0]}{more} follows a sensitivity that is not proven to hold"
+            return spent, f"the noise of round {unproven[0] + 1}{more} follows a sensitivity that is not proven to hold"
         return spent, "values left the nodes without noise"
     return spent, None

@@ -21,7 +21,7 @@ _HEADINGS = {
     "published": ("Published", "in the paper"),
     "paper": ("Measured at the claimed ε", "noise by the paper’s formula"),
     "guaranteed": ("Measured at the guaranteed ε", "noise so that ε is an upper bound"),
-    "plain": ("Measured", "noise as the paper sets it"),
+    "plain": ("Measured", "noise as the experiment sets it"),
 }
 _LOG = {"type": "log", "exponentformat": "power"}
 

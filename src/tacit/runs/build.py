@@ -126,7 +126,7 @@ def _check_names(config: Config, own: Own) -> None:
         shards.check(config.sharding.name, config.sharding.parameters, given=("labels", "nodes"))
     if "model" in choices:
         models.check(config.model.name, config.model.parameters, given=("inputs", "classes"))
-    for key in ("noise_multiplier", "noise_rate", "sigma"):
+    for key in ("noise_multiplier", "noise_rate", "b", "sigma", "sigma_first"):
         if config.privacy.epsilon is not None and isinstance(config.algorithm.parameters.get(key), float | int):
             raise TacitError(
                 f"privacy.epsilon and algorithm.{key} both set the noise: leave one of them out "
@@ -178,6 +178,11 @@ def _shared(model: nn.Module | Model, algorithm: Algorithm[Any]) -> Model:
     """A `Model` says itself what it shares; of a module, the algorithm says it."""
     if isinstance(model, Model) and algorithm.share is not None and model.shared == model.d:
         raise TacitError("this Model shares all its parameters: give share to it, or hand over the bare module")
+    if isinstance(model, Model) and model.shared < model.d and not algorithm.partial:
+        raise TacitError(
+            f"{algorithm.title} shares every parameter, and of this model only {model.shared} of {model.d} are shared: "
+            "choose a method that can leave some at their node, such as partpsp or dyn-d2p"
+        )
     return model if isinstance(model, Model) else Model(model, share=algorithm.share, bounds=algorithm.bounds)
 
 

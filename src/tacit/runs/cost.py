@@ -16,14 +16,15 @@ _KEPT = (
     "Parameters that are not shared stay at their node without noise: nothing here covers them, nor an accuracy "
     "measured with them."
 )
+_MEASURED = "Stationarity is measured on the nodes' own records, and nothing here covers it."
 _BARE = "values leave the nodes without noise"
 
 
 class Cost:
     """The privacy of an algorithm on a task. A ledger that is exchanged or rewound needs a new one."""
 
-    def __init__(self, task: Task, algorithm: Algorithm[Any], delta: float) -> None:
-        self.task, self.algorithm, self.delta = task, algorithm, delta
+    def __init__(self, task: Task, algorithm: Algorithm[Any], delta: float, measures: bool = False) -> None:
+        self.task, self.algorithm, self.delta, self.measures = task, algorithm, delta, measures
         self._known: tuple[object, Privacy] | None = None
 
     def claim(self, rounds: int) -> float | None:
@@ -72,7 +73,9 @@ class Cost:
 
     def _notes(self) -> list[str]:
         kept = [_KEPT] if self.task.model.bounded < self.task.d else []
-        return kept + ([_SIMULATED] if self.task.noise.reproducible else [])
+        measured = [_MEASURED] if self.measures else []
+        simulated = [_SIMULATED] if self.task.noise.reproducible else []
+        return [*self.algorithm.notes, *kept, *measured, *simulated]
 
     def _worst_round(self) -> float | None:
         lines = list(self.task.ledger.releases()) or plan(

@@ -50,6 +50,8 @@ class Run:
     ) -> None:
         self.task, self.algorithm, self.network, self.delta = task, algorithm, network, delta
         self.config, self.measure = config or {}, measure
+        if measure and task.model.shared < task.d:
+            raise TacitError("stationarity is measured where all parameters are shared: leave out measure, or share")
         self.rounds = algorithm.rounds
         self.every = evaluate_every or max(1, self.rounds // 20)
         self.out: Path | None = None
@@ -58,7 +60,7 @@ class Run:
         self.stopped: str | None = None
         self.interrupted = False
         self._began = time.monotonic()
-        self._cost = Cost(task, algorithm, delta)
+        self._cost = Cost(task, algorithm, delta, bool(measure))
         self._at = self._after(0, algorithm.start(task, network.graph))
 
     @property
@@ -182,7 +184,7 @@ class Run:
     def _use(self, out: Path) -> None:
         before = self.task.ledger
         self.task.ledger = Ledger(out / "ledger.sqlite", budget=before.budget, durable=before.durable)
-        self._cost = Cost(self.task, self.algorithm, self.delta)
+        self._cost = Cost(self.task, self.algorithm, self.delta, bool(self.measure))
         self.out = out
 
     def _after(self, t: int, state: Any) -> Checkpoint:
@@ -196,7 +198,7 @@ class Run:
         self._at, self.task.draws, self.network.traffic = at, at.draws, replace(at.traffic)
         if self.task.noise.reproducible:
             self.task.ledger.rewind(at.steps)
-        self._cost = Cost(self.task, self.algorithm, self.delta)
+        self._cost = Cost(self.task, self.algorithm, self.delta, bool(self.measure))
 
     def _drop_unreleased(self) -> None:
         """The refused value goes nowhere; what its round did release stays in the ledger."""
@@ -224,8 +226,6 @@ class Run:
 
     def _stationarity(self, mean: Tensor) -> float | None:
         """‖∇F(x̄)‖ over all records of all nodes."""
-        if len(mean) < self.task.d:
-            raise TacitError("stationarity is measured where all parameters are shared: leave out measure, or share")
         with self.network.unmetered():
             return finite(float(self.network.mean(self.task.slope(mean)).norm()))
 
