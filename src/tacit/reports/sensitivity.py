@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,14 +37,8 @@ def used(run: Record) -> str | None:
     """The mode that the noise of a run was scaled to; None for a run that traced no sensitivity."""
     if not has_real(run.trace):
         return None
-    stated = run.config.get("algorithm", {}).get("sensitivity")
-    if stated in MODES:
-        return str(stated)
-    # The mode in use comes before those only watched, but the real one, which is always there, cannot come twice.
-    first = next((column for column in run.trace[0] if column not in ("round", "real")), "real")
-    if first == "estimated" and not any(kind.mechanism == "laplace" for kind in run.released):
-        return "real"
-    return first
+    said = re.search(r"scaled to the (\w+) sensitivity", run.privacy.note or "")
+    return said[1] if said else next(column for column in run.trace[0] if column != "round")
 
 
 def has_real(trace: Trace) -> bool:
