@@ -20,6 +20,8 @@ def digits_task(
     engine="auto",
     share=None,
     bounds="shared",
+    weight_decay=0.0,
+    epochs=1,
 ):
     """`options` are the model's parameters; `share` and `bounds` say what of it is sent, and what is clipped."""
     data = datasets.build("digits")
@@ -28,17 +30,18 @@ def digits_task(
     how = ("iid", {}) if sizes is None else ("sizes", {"sizes": sizes})
     parts = shards.build(how[0], {"labels": data.y.numpy(), "nodes": nodes, "seed": seed, **how[1]})
     return Task(
-        Model(module, share=share, engine=engine, bounds=bounds),
+        Model(module, share=share, engine=engine, bounds=bounds, weight_decay=weight_decay),
         data,
         parts,
         batch=batch,
         sampling=sampling,
+        epochs=epochs,
         noise=Noise.from_seed(seed),
         dtype=dtype,
     )
 
 
-def quadratic_task(nodes=6, d=3, *, records=4, seed=0, dtype=torch.float64, shared=None):
+def quadratic_task(nodes=6, d=3, *, records=4, seed=0, dtype=torch.float64, shared=None, **batches):
     """Every record pulls towards itself: the optimum of the mean loss is the mean of all records.
 
     Of d columns the first `shared` are shared (None: all); the others go to the mean of a node's own records.
@@ -49,7 +52,7 @@ def quadratic_task(nodes=6, d=3, *, records=4, seed=0, dtype=torch.float64, shar
     data = Dataset("quadratic", x.float(), y, x.float(), y, 2)
     model = Model.from_loss(lambda w, x, y: ((w - x) ** 2).sum() / 2, torch.zeros(d, dtype=dtype), shared)
     parts = np.split(np.arange(len(x)), nodes)
-    return Task(model, data, parts, noise=Noise.from_seed(seed), dtype=dtype)
+    return Task(model, data, parts, noise=Noise.from_seed(seed), dtype=dtype, **batches)
 
 
 def run_rounds(algorithm, task, network, rounds):

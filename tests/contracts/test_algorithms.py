@@ -25,6 +25,9 @@ PARAMETERS = {
     "prisma": {"average": "gossip"},
     "dp-norm": {"alpha": 0.0, "local_steps": 2, "smoothness": 1e-3},
     "ecl": {"local_steps": 2},
+    "dp-sgd": {"local_steps": 1},
+    "dp-admm": {"local_steps": 2},
+    "single-node": {"clip": 1.0, "local_steps": 2},
 }
 PARTIAL = ("partpsp",)  # some parameters stay at their node
 ALGORITHMS = list(algorithms)
@@ -47,6 +50,8 @@ def silent(name: str, rounds: int, lr: float):
         return private(name, rounds, lr=lr, clip=[bound] * rounds, noise_multiplier=[noise] * rounds)
     wanted = dict.fromkeys(("clip", "clip_difference"), bound) | {"sync_every": None}
     wanted |= dict.fromkeys(("noise_multiplier", "noise_rate", "sigma", "sigma_first"), noise)
+    if name == "dp-admm":
+        wanted |= {"rho": 0.25 / lr}  # it weighs neighbours against 1/lr
     known = algorithms.parameters(name)
     return private(name, rounds, lr=lr, **{key: value for key, value in wanted.items() if key in known})
 

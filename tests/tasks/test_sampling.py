@@ -107,3 +107,13 @@ def test_refusals_are_sentences():
 def test_keys_do_not_depend_on_the_other_nodes_sizes(kind):
     together, alone = sampler([20, 37], 6, kind, seed=3), sampler([20], 6, kind, seed=3)
     assert torch.equal(together._keys(4)[0, :20], alone._keys(4)[0])
+
+
+def test_an_order_lasts_for_its_epochs_and_its_draws_come_again():
+    s = Sampler(np.array([12, 12]), 4, "permutation", np.arange(2), Noise.from_seed(0), epochs=3)
+    assert s.distinct == 3
+    first = [s.draw(step) for step in range(9)]
+    assert all(first[step] is first[step % 3] for step in range(9))
+    assert s.draw(9).records.tolist() != first[0].records.tolist()
+    assert sampler([12, 12], 4, "permutation").distinct is None
+    assert Sampler(np.array([12, 8]), 4, "permutation", np.arange(2), Noise.from_seed(0), epochs=3).distinct is None

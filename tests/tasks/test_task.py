@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tacit.errors import TacitError
 from tacit.privacy.noise import Noise
 from tacit.tasks import Clip, Dataset, Model, Task, models
 from tests.helpers import digits_task, quadratic_task
@@ -132,3 +133,30 @@ def test_evaluation_of_a_module_and_of_a_bare_loss():
     metrics = bare.evaluate(torch.zeros(3, dtype=torch.float64))
     assert metrics.loss == pytest.approx(float((bare.data.test_x.double() ** 2).sum(1).mean() / 2))
     assert np.isnan(metrics.accuracy)
+
+
+def test_draws_that_come_again_give_the_same_gradients_as_fresh_copies(monkeypatch):
+    params = torch.randn(5, digits_task().d, generator=torch.Generator().manual_seed(0))
+    made = {}
+    for kept in (0, 1 << 29):
+        monkeypatch.setattr("tacit.tasks.gathering._KEPT", kept)
+        task = digits_task(batch=20, sampling="permutation", epochs=2)
+        steps = list(range(2 * task.sampler.distinct)) * 2  # another order, and back to the first
+        made[kept] = [task.gradient(params, step, Clip(0.5)).keep() for step in steps]
+        assert bool(task._gathering._kept) == bool(kept)
+    assert all(torch.equal(one, other) for one, other in zip(*made.values(), strict=True))
+
+
+def test_weight_decay_is_of_no_record():
+    """It is added after the clip: neither the bound nor the number drawn has a say in it."""
+    task, decaying = digits_task(batch=8), digits_task(batch=8, weight_decay=0.3)
+    params = torch.randn(5, task.d, generator=torch.Generator().manual_seed(0))
+    for step, clip in enumerate((None, Clip(0.01), Clip(0.01, per="batch"))):
+        plain, more = (each.gradient(params, step, clip) for each in (task, decaying))
+        assert torch.allclose(more.value, plain.value + 0.3 * params, atol=1e-6)
+        assert plain.sensitivity is None or plain.sensitivity.tolist() == more.sensitivity.tolist()
+    difference = [each.gradient(params, 4, None, before=params / 2).value for each in (task, decaying)]
+    assert torch.allclose(difference[1], difference[0] + 0.15 * params, atol=1e-6)
+    assert torch.allclose(decaying.slope(params[0]), task.slope(params[0]) + 0.3 * params[0], atol=1e-6)
+    with pytest.raises(TacitError, match="weight_decay must be 0 or more"):
+        digits_task(weight_decay=-1.0)

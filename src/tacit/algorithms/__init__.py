@@ -1,8 +1,10 @@
 """The methods. Importing this package registers them all; a user's own needs only to be an `Algorithm`."""
 
 from tacit.algorithms.algorithm import Algorithm, algorithms
+from tacit.algorithms.dpadmm import DPADMM
 from tacit.algorithms.dpnorm import DPNorm, ecl
 from tacit.algorithms.dpps import DPPS, Consensus
+from tacit.algorithms.dpsgd import DPSGD, SingleNode
 from tacit.algorithms.ltadmm import LTADMM, lt_admm
 from tacit.algorithms.partpsp import SGPDP, PartPSP
 from tacit.algorithms.pedfl import PEDFL
@@ -14,7 +16,9 @@ from tacit.algorithms.sensitivity import Certified, Estimated, Real, Replacement
 
 __all__ = [
     "D2P",
+    "DPADMM",
     "DPPS",
+    "DPSGD",
     "LTADMM",
     "PEDFL",
     "SGPDP",
@@ -33,6 +37,7 @@ __all__ = [
     "Replacement",
     "Schedule",
     "Sensitivity",
+    "SingleNode",
     "Steps",
     "algorithms",
     "const_d2p",

@@ -84,6 +84,10 @@ class Algorithm(ABC, Generic[S]):
         """Numbers worth a curve over the rounds, one a hosted node (n,) each."""
         return {}
 
+    def norms(self, state: S) -> dict[str, Tensor]:
+        """Norms of the state's parts, one a hosted node (n,) each; the history has their mean."""
+        return {"primal_norm": self.models(state).norm(dim=1)}
+
     def over(self, rounds: int) -> Self:
         """The same method for a run of so many rounds."""
         return replace(self, rounds=rounds)

@@ -11,8 +11,10 @@ from torch import Tensor
 from tacit.algorithms.algorithm import Algorithm, Nodes, at_nodes, by_id
 from tacit.errors import TacitError
 from tacit.graphs import Graph
+from tacit.privacy.bounded import Sampling
 from tacit.privacy.ledger import Array
 from tacit.privacy.mechanism import Exact, Gaussian, Mechanism
+from tacit.privacy.planning import Planned
 from tacit.tasks import Clip, Task
 
 S = TypeVar("S")
@@ -57,6 +59,22 @@ class Clipped(Algorithm[S]):
     def weight(self) -> float:
         """How often the clipped gradient of a record enters what is released."""
         return 1.0
+
+    @property
+    def steps(self) -> int:
+        """Private gradients a round."""
+        return 1
+
+    def draws(self, t: int) -> range:
+        """The numbers of round t's draws."""
+        return range(t * self.steps, (t + 1) * self.steps)
+
+    def releases(self, t: int, nodes: Nodes) -> list[Planned]:
+        return [Planned(step, self.mechanism(nodes)) for step in self.draws(t)]
+
+    def moved(self, sampling: Sampling) -> float:
+        """How far a record moves the sum of a batch, in clip bounds."""
+        return 2.0 if self.clip_per == "batch" or sampling.relation == "replace-one" else 1.0
 
     def on(self, task: Task, graph: Graph | None = None) -> Self:
         if self.bound is None:

@@ -42,10 +42,13 @@ class DPNorm(Algorithm[Normed]):
     μ is `lr`, K `local_steps`, G `clip` and L `smoothness`. α = 0 leaves the duals alone, and without noise is ECL.
     `step = "code"` takes η from the published ECL code, 1/(μ(KE + K − E)). `asynchronous` exchanges each edge at a
     random inner step; the same noise then covers different w, whose difference is told bare: nothing is guaranteed.
+    `inner_noise` puts noise of the same σ into the w-update too, −(μη/γ) E n, as appendix B derives it: drawn afresh in
+    every inner step, it touches no guarantee.
 
-    Claim: Theorem 1. Formal guarantee: a round releases w + n, where Lemma 1 bounds what a record moves w by,
-    Δ₂ = 2cμG (K/d_i + 1/B) with c = 1 + 2(γ + 1): R rounds are exactly √R Δ₂/σ-GDP. Clipping makes every record's
-    gradient at most G; that the loss is L-smooth is taken for granted.
+    Claim: Theorem 1. Formal guarantee: a round releases w + n, where a record moves w by Δ₂ at most, so R rounds are
+    exactly √R Δ₂/σ-GDP. Lemma 1 has Δ₂ = 2cμG (K/d_i + 1/B) with c = 1 + 2(γ + 1). `bound = "contraction"` counts what
+    the steps really forget (see `sensitivity`), at the published settings a quarter of it. Clipping makes every
+    record's gradient at most G; that the loss is L-smooth is taken for granted.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("undirected", "connected", "static")
@@ -57,6 +60,8 @@ class DPNorm(Algorithm[Normed]):
     smoothness: float = 0.5
     sigma: float | None = None
     step: Literal["paper", "code"] = "paper"
+    bound: Literal["lemma", "contraction"] = "lemma"
+    inner_noise: bool = False
     asynchronous: bool = False
     scale: float | Array | None = field(default=None, compare=False)
 
@@ -91,7 +96,10 @@ class DPNorm(Algorithm[Normed]):
         noise = self._release(t, torch.zeros_like(w), task, network) if self.asynchronous else None
         for k in range(self.local_steps):
             pull = self.lr * eta / gamma * gathered(sign * z, edges, task.n)
-            g = task.gradient(w, t * self.local_steps + k, Clip(self.clip), "descent").keep()
+            step = t * self.local_steps + k
+            g = task.gradient(w, step, Clip(self.clip), "descent").keep()
+            if self.inner_noise:
+                pull = pull - self.lr * eta / gamma * degree * self._inner(w, step, task, network)
             w = gamma / (gamma + eta * self.lr * degree) * (w - self.lr * g + pull)
             if k in exchanges:
                 noised = self._release(t, w.clone(), task, network) if noise is None else w + noise
@@ -103,33 +111,36 @@ class DPNorm(Algorithm[Normed]):
     def models(self, state: Normed) -> Tensor:
         return state.x
 
-    def traces(self, state: Normed) -> dict[str, Tensor]:
-        """The norms of the paper's Figures 3a and 4."""
-        return {"primal norm": state.x.norm(dim=1), "dual norm": state.dual}
+    def norms(self, state: Normed) -> dict[str, Tensor]:
+        return {**super().norms(state), "dual_norm": state.dual}
 
     def sensitivity(self, task: Task, graph: Graph) -> Array:
-        """Δ₂ of Lemma 1: a record takes part in K B/d_i + 1 of a round's batches at most, and moves each step by 2μG/B.
+        """Δ₂: how far a record moves the w that a node carries from round to round, all it heard being the same.
 
-        c sums up how long a move lasts in the w that is carried from round to round. Where η is not the paper's, or
-        batches do not follow a permutation, both are counted as they are.
+        A step shrinks what two runs differ by to at most ϱ = γ (1 + μL)/(γ + ημE), clipped gradients being L-Lipschitz
+        too, and a record in its batch adds γ/(γ + ημE) · 2μG/B. One that is drawn once in b steps thus makes
+        at most 1/(1 − ϱᵇ) times that, or 1 + ϱ/(1 − ϱᵇ) where rounds end amid an epoch (`contraction`).
+        Lemma 1 counts K B/d_i + 1 steps a round, and what they leave behind with c; it must not be the smaller one.
         """
-        eta = self._eta(graph.out_degrees(0)[task.nodes].astype(np.float64))
+        degree = graph.out_degrees(0)[task.nodes].astype(np.float64)
+        eta = self._eta(degree)
         gamma = 1 + self.alpha * eta
+        shrink = gamma / (gamma + eta * self.lr * degree)
+        growth = shrink * (1 + self.lr * self.smoothness)
+        if (growth >= 1).any():
+            raise TacitError(f"{self.title}: steps of lr = {self.lr:g} do not forget, so no sensitivity is known")
+        once = 2 * self.lr * self.clip / task.sampler.batch
+        fading = 1 / (1 - growth**task.sampler.period)
+        lasting: Array = shrink * np.where(self.local_steps % task.sampler.period == 0, fading, 1 + growth * fading)
+        if self.bound == "contraction":
+            return once * lasting
         c = 1 + 2 * (gamma + 1)
         limit = float((1 / (c * self.local_steps * self.smoothness)).min())
         if self.lr > limit:
             raise TacitError(f"{self.title}: lr = {self.lr:g} is above 1/(cKL) = {limit:.4g}, which Lemma 1 needs")
-        shrink = gamma / (gamma + eta * self.lr * graph.out_degrees(0)[task.nodes])
-        growth = shrink * (1 + self.lr * self.smoothness)
-        if (growth >= 1).any():
-            raise TacitError(f"{self.title}: steps of lr = {self.lr:g} do not forget, so no sensitivity is known")
-        lasting = shrink * np.maximum(growth, 1) ** (self.local_steps - 1) / (1 - growth**self.local_steps)
-        batch = task.sampler.batch
-        times = np.maximum(
-            self.local_steps / task.sizes + 1 / batch, task.sampler.appearances(self.local_steps) / batch
-        )
-        moved: Array = 2 * np.maximum(c, lasting) * self.lr * self.clip * times
-        return moved
+        times = self.local_steps * task.sampler.batch / task.sizes + 1
+        lemma: Array = once * np.maximum(c * times, lasting)
+        return lemma
 
     def on(self, task: Task, graph: Graph) -> Self:
         if not self.sigma or self.scale is not None:
@@ -165,6 +176,15 @@ class DPNorm(Algorithm[Normed]):
         bound = None if self.sigma == 0 else self.sensitivity(task, network.graph)
         bounded = Bounded(value, bound, "l2", self.sampling(task), t, "model", task.source)
         return known.mechanism(task.nodes).release(bounded)
+
+    def _inner(self, w: Tensor, step: int, task: Task, network: Network) -> Tensor:
+        """Noise of the release's deviation, for inner step number `step`."""
+        noise = torch.zeros_like(w)
+        if self.sigma != 0:
+            known = self.on(task, network.graph).mechanism(task.nodes)
+            deviation = known.multipliers(task.n) * self.sensitivity(task, network.graph)
+            task.noise.gaussian_(noise, deviation, "noise/inner", task.nodes, step)
+        return noise
 
     def _eta(self, degree: Any) -> Any:
         """η_i of a node with so many neighbours."""

@@ -18,7 +18,6 @@ from tacit.graphs.analysis import largest_laplacian
 from tacit.networks import Network
 from tacit.privacy.bounded import Sampling
 from tacit.privacy.claims import lt_admm_dp_claim
-from tacit.privacy.planning import Planned
 from tacit.tasks import Task
 
 
@@ -56,6 +55,10 @@ class LTADMM(Clipped[OnEdges]):
     def title(self) -> str:
         return self.name if self.sigma != 0 else "LT-ADMM"
 
+    @property
+    def steps(self) -> int:
+        return self.tau
+
     def start(self, task: Task, graph: Graph) -> OnEdges:
         self._check(graph)
         x = task.initial()
@@ -66,16 +69,13 @@ class LTADMM(Clipped[OnEdges]):
         degree = degrees(edges, task.n, state.x)
         pull = self.beta * (self.rho * degree * state.x - gathered(state.z, edges, task.n))
         phi = state.x
-        for step in range(t * self.tau, (t + 1) * self.tau):
+        for step in self.draws(t):
             phi = phi - (self.lr * self.private(phi, step, task) + pull)
         received = network.swap(t, state.z - 2 * self.rho * phi[edges.row])
         return OnEdges(phi, (state.z - received) / 2)
 
     def models(self, state: OnEdges) -> Tensor:
         return state.x
-
-    def releases(self, t: int, nodes: Nodes) -> list[Planned]:
-        return [Planned(step, self.mechanism(nodes)) for step in range(t * self.tau, (t + 1) * self.tau)]
 
     def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
         if self.sigma == 0 or self.clip is None:

@@ -9,13 +9,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from tacit.algorithms.algorithm import Nodes, algorithms
+from tacit.algorithms.algorithm import algorithms
 from tacit.algorithms.clipped import Clipped
 from tacit.compressors import Compressor, compressors
 from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.networks import Network
-from tacit.privacy.planning import Planned
 from tacit.tasks import Task
 
 
@@ -81,9 +80,6 @@ class Porter(Clipped[Tracked]):
 
     def models(self, state: Tracked) -> Tensor:
         return state.x
-
-    def releases(self, t: int, nodes: Nodes) -> list[Planned]:
-        return [Planned(t, self.mechanism(nodes))]
 
     def _tell(self, t: int, news: Tensor, what: str, task: Task, network: Network) -> tuple[Tensor, Tensor]:
         """What is sent of `news`, and the weighted sum of what the neighbours sent."""

@@ -161,6 +161,18 @@ def _panels(runs: Sequence[Record]) -> list[Panel]:
             "norm of the mean model’s gradient over all training records",
             charts.over_rounds(runs, "stationarity", rangemode="tozero"),
         ),
+        Panel(
+            "primal",
+            "Norm of the models",
+            "mean over the nodes",
+            charts.over_rounds(runs, "primal_norm", rangemode="tozero"),
+        ),
+        Panel(
+            "dual",
+            "Norm of the dual variables",
+            "mean over the nodes",
+            charts.over_rounds(runs, "dual_norm", rangemode="tozero"),
+        ),
         Panel("bytes", "Data sent", "MB, by all nodes together", charts.over_rounds(runs, "bytes", scale=1e-6)),
     ]
     if several:

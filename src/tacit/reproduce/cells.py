@@ -13,7 +13,7 @@ from tacit.errors import TacitError
 from tacit.graphs import graphs
 from tacit.reproduce.experiment import CALIBRATION, Adjustment, Axis, Experiment, Table, merged
 from tacit.runs import Config
-from tacit.runs.config import Drops
+from tacit.runs.config import Drops, Penalty
 from tacit.tasks import datasets, models, shards
 
 _FORMAT = 2  # part of every key: raise it when what a cell keeps changes
@@ -96,7 +96,7 @@ def _check(config: Config, where: str) -> None:
         algorithms.build(config.algorithm.name, config.algorithm.parameters)
         graphs.check(config.graph.name, config.graph.parameters, also=Drops.model_fields)
         datasets.check(config.data.name, config.data.parameters)
-        models.check(config.model.name, config.model.parameters, given=("inputs", "classes"))
+        models.check(config.model.name, config.model.parameters, given=("inputs", "classes"), also=Penalty.model_fields)
         shards.check(config.sharding.name, config.sharding.parameters, given=("labels", "nodes"))
     except TacitError as error:
         raise TacitError(f"{where}: {error}") from None

@@ -16,6 +16,8 @@ CURVE = {
     "accuracy": "Test accuracy",
     "loss": "Test loss",
     "stationarity": "Error ‖∇F(x̄)‖",
+    "primal_norm": "Norm of the models",
+    "dual_norm": "Norm of the dual variables",
     "guaranteed": "Guaranteed ε",
     "claimed": "Claimed ε",
     "cost_seconds": "Cost, seconds",
@@ -55,6 +57,12 @@ def _steady(result: Result) -> float | None:
 METRICS = {
     "accuracy": Metric("Test accuracy in %", "accuracy, %", lambda result: 100 * result["accuracy"], most=100.0),
     "stationarity": Metric("Error ‖∇F(x̄)‖, mean of the last five evaluations", "‖∇F(x̄)‖", _steady, ".4f"),
+    "primal_norm": Metric(
+        "Norm of the models in the end", "‖w‖", lambda result: result["history"][-1].get("primal_norm"), ".3g"
+    ),
+    "dual_norm": Metric(
+        "Norm of the dual variables in the end", "‖λ‖", lambda result: result["history"][-1].get("dual_norm"), ".3g"
+    ),
     "ras": Metric("Mean real sensitivity of the rounds (RAS)", "RAS", lambda result: average(result["trace"]), ".4g"),
     "violations": Metric(
         "Rounds in which the real sensitivity is above the estimated one",

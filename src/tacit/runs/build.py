@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +22,12 @@ from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
 from tacit.privacy.planning import calibrated, plan
 from tacit.registry import invalid
-from tacit.runs.config import CHOICES, FROM_PYTHON, Choice, Config, Drops, PrivacyTarget, Sharing
+from tacit.runs.config import CHOICES, FROM_PYTHON, Choice, Config, Drops, Penalty, PrivacyTarget, Section, Sharing
 from tacit.runs.run import Run
 from tacit.tasks import Dataset, Model, Task, datasets, models, shards
 
 Shards = list[npt.NDArray[np.int64]]
+K = TypeVar("K", bound=Section)
 
 
 @dataclass(frozen=True)
@@ -57,12 +58,13 @@ def from_config(config: Config, own: Own | None = None) -> Run:
     if len(np.unique(held)) < len(held):
         raise TacitError("shards share records: each record belongs to one node, and counts there once")
     task = Task(
-        _shared(_module(config.model, data, config.seed) if own.model is None else own.model, algorithm),
+        _named_model(config, data, algorithm) if own.model is None else _shared(own.model, algorithm),
         data,
         parts,
         batch=config.batch.size,
         sampling=config.batch.sampling,
         relation=config.batch.relation,
+        epochs=config.batch.epochs,
         noise=Noise.from_seed(config.seed),
     )
     _warn_of_large_delta(config.privacy.delta, int(task.sizes.min()))
@@ -125,7 +127,7 @@ def _check_names(config: Config, own: Own) -> None:
     if "sharding" in choices:
         shards.check(config.sharding.name, config.sharding.parameters, given=("labels", "nodes"))
     if "model" in choices:
-        models.check(config.model.name, config.model.parameters, given=("inputs", "classes"))
+        models.check(config.model.name, config.model.parameters, given=("inputs", "classes"), also=Penalty.model_fields)
     for key in ("noise_multiplier", "noise_rate", "b", "sigma", "sigma_first"):
         if config.privacy.epsilon is not None and isinstance(config.algorithm.parameters.get(key), float | int):
             raise TacitError(
@@ -138,14 +140,19 @@ def _graph(choice: Choice) -> Graph:
     """The graph a config names, with drop-out around it where it asks for some."""
     params = choice.parameters
     graphs.check(choice.name, params, also=Drops.model_fields)
-    try:
-        drops = Drops.model_validate({key: params.pop(key) for key in Drops.model_fields if key in params})
-    except ValidationError as error:
-        raise invalid(f"graph {choice.name}", error) from None
+    drops = _taken(Drops, params, f"graph {choice.name}")
     graph = graphs.build(choice.name, params)
     if not drops.drop_links and not drops.drop_nodes:
         return graph
     return Dropout(graph, drops.drop_links, drops.drop_nodes, drops.drop_seed)
+
+
+def _taken(keys: type[K], params: dict[str, Any], where: str) -> K:
+    """The keys that a section has beside the parameters of what it names, taken out of them."""
+    try:
+        return keys.model_validate({key: params.pop(key) for key in keys.model_fields if key in params})
+    except ValidationError as error:
+        raise invalid(where, error) from None
 
 
 def named_algorithm(choice: Choice) -> Algorithm[Any]:
@@ -167,11 +174,14 @@ def named_algorithm(choice: Choice) -> Algorithm[Any]:
     return algorithm
 
 
-def _module(choice: Choice, data: Dataset, seed: int) -> nn.Module:
-    """The model with its initial parameters drawn from the seed."""
+def _named_model(config: Config, data: Dataset, algorithm: Algorithm[Any]) -> Model:
+    """The model a config names, with its initial parameters drawn from the seed."""
+    name, params = config.model.name, config.model.parameters
+    penalty = _taken(Penalty, params, f"model {name}")
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return models.build(choice.name, {"inputs": data.inputs, "classes": data.classes, **choice.parameters})
+        torch.manual_seed(config.seed)
+        module = models.build(name, {"inputs": data.inputs, "classes": data.classes, **params})
+    return Model(module, share=algorithm.share, bounds=algorithm.bounds, weight_decay=penalty.weight_decay)
 
 
 def _shared(model: nn.Module | Model, algorithm: Algorithm[Any]) -> Model:

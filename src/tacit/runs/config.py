@@ -39,11 +39,12 @@ class Choice(BaseModel):
 
 
 class Batch(Section):
-    """`size` None takes all records in every draw."""
+    """`size` None takes all records in every draw. A permutation is shuffled anew every `epochs` epochs."""
 
     size: int | None = Field(default=None, ge=1)
     sampling: Literal["poisson", "without-replacement", "permutation"] = "poisson"
     relation: Literal["add-remove", "replace-one"] | None = None
+    epochs: int = Field(default=1, ge=1)
 
 
 class PrivacyTarget(Section):
@@ -69,6 +70,12 @@ class Drops(Section):
     drop_links: float = Field(default=0.0, ge=0, lt=1)
     drop_nodes: float = Field(default=0.0, ge=0, lt=1)
     drop_seed: int = Field(default=0, ge=0)
+
+
+class Penalty(Section):
+    """Keys of [model] that add to what is minimised: weight_decay · ‖parameters‖²/2, which belongs to no record."""
+
+    weight_decay: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
 
 class Sharing(Section):

@@ -247,12 +247,15 @@ class Run:
                 metrics = Metrics(*self.network.mean(torch.tensor(each)).tolist())
             else:
                 metrics = self.task.evaluate(mean)
+            norms = self.algorithm.norms(self._at.state)
+            lengths = self.network.mean(torch.stack(list(norms.values()), 1)).tolist()
         traffic, privacy = self.network.traffic, self.privacy
         return {
             "round": self.t,
             "accuracy": finite(metrics.accuracy),
             "loss": finite(metrics.loss),
             "consensus": math.sqrt(float(spread)),
+            **dict(zip(norms, map(finite, lengths), strict=True)),
             **({"stationarity": self._stationarity(mean)} if "stationarity" in self.measure else {}),
             "guaranteed": privacy.guaranteed,
             "claimed": privacy.claimed,

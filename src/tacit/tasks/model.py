@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -28,6 +29,7 @@ class Model:
 
     The first `shared` columns of the vector are the parameters that `share` picks (all, when None); a clip bounds
     the gradient of these, or of `all` parameters (`bounds`). The dtype of `params` decides that of the computation.
+    `weight_decay` · ‖params‖²/2 is part of what is minimised, but of no record's loss: it is not clipped.
 
     >>> model = Model(nn.Linear(3, 2))
     >>> params = model.initial().repeat(5, 1)
@@ -43,6 +45,7 @@ class Model:
         share: Sequence[str] | None = None,
         engine: Engine = "auto",
         bounds: Literal["all", "shared"] = "shared",
+        weight_decay: float = 0.0,
     ) -> None:
         check_module(module)
         layout = Layout.of(module, share, bounds)
@@ -50,7 +53,7 @@ class Model:
         for layer in module.modules():
             if getattr(layer, "inplace", False) is True:
                 layer.inplace = False  # type: ignore[assignment]  # the ghost engine keeps what it would overwrite
-        self._start(ModuleObjective(module, loss, layout), layout.initial(module), engine)
+        self._start(ModuleObjective(module, loss, layout), layout.initial(module), engine, weight_decay)
 
     @classmethod
     def from_loss(
@@ -60,6 +63,7 @@ class Model:
         shared: int | None = None,
         engine: Engine = "auto",
         bounds: Literal["all", "shared"] = "shared",
+        weight_decay: float = 0.0,
     ) -> Model:
         """The model whose loss on one record is `loss(params (d,), x, y)`, differentiable by torch.func.
 
@@ -75,10 +79,15 @@ class Model:
         parts = {"shared": (shared,)} | ({"local": (d - shared,)} if shared < d else {})
         layout = Layout(tuple(parts), tuple(parts.values()), shared, d if bounds == "all" else shared)
         model = cls.__new__(cls)
-        model._start(FunctionObjective(loss, layout), initial.detach().clone(), engine)
+        model._start(FunctionObjective(loss, layout), initial.detach().clone(), engine, weight_decay)
         return model
 
-    def _start(self, objective: ModuleObjective | FunctionObjective, initial: Tensor, engine: Engine) -> None:
+    def _start(
+        self, objective: ModuleObjective | FunctionObjective, initial: Tensor, engine: Engine, weight_decay: float
+    ) -> None:
+        if not 0 <= weight_decay < math.inf:
+            raise TacitError(f"weight_decay must be 0 or more and finite, not {weight_decay}")
+        self.weight_decay = weight_decay
         self.layout = layout = objective.layout
         self.d, self.shared, self.bounded = layout.d, layout.shared, layout.bounded
         self._objective, self._initial, self._dtype = objective, initial, initial.dtype

@@ -28,7 +28,7 @@ class Sampler:
 
     - `poisson`: every record by itself with probability batch / size. Batches differ in size.
     - `without-replacement`: exactly `batch` records, each subset equally likely.
-    - `permutation`: a shuffle an epoch, cut in batches; what is left over at the end sits that epoch out.
+    - `permutation`: a shuffle every `epochs` epochs, cut in batches; what is left over at the end sits it out.
     - no batch: all records, every time.
 
     >>> sampler = Sampler(np.array([10, 12]), 4, "without-replacement", np.array([0, 1]), Noise.from_seed(0))
@@ -44,6 +44,7 @@ class Sampler:
         nodes: npt.NDArray[np.int64],
         noise: Noise,
         relation: Relation | None = None,
+        epochs: int = 1,
     ) -> None:
         if batch is not None and batch < 1:
             raise TacitError(f"a batch needs at least 1 record, not {batch}")
@@ -61,7 +62,8 @@ class Sampler:
         if self.kind == "permutation":
             self._batches = sizes // int(batch or 1)
             rate = 1.0 / self._batches
-            self._epoch = np.full(len(sizes), -1)
+            self._epochs, self._shuffle = epochs, np.full(len(sizes), -1)
+            self._drawn: dict[bytes, Draw] = {}
         self.sampling = Sampling(self.kind, rate, _relation(self.kind, relation))
         self._valid = torch.arange(self._widest)[None, :] < torch.from_numpy(sizes)[:, None]
         if self.kind == "none":
@@ -79,20 +81,27 @@ class Sampler:
         batch = int(self.batch[0])
         if self.kind == "without-replacement":
             return _full(self._keys(step).topk(batch, largest=False).indices)
-        epoch = step // self._batches
-        if (epoch != self._epoch).any():
-            self._order, self._epoch = self._keys(epoch).argsort(1), epoch
-        start = torch.from_numpy((step % self._batches) * batch)
-        return _full(self._order.gather(1, start[:, None] + torch.arange(batch)))
+        shuffle, place = step // self._batches // self._epochs, step % self._batches
+        if (shuffle != self._shuffle).any():
+            self._order, self._shuffle, self._drawn = self._keys(shuffle).argsort(1), shuffle, {}
+        if place.tobytes() not in self._drawn:
+            columns = torch.from_numpy(place * batch)[:, None] + torch.arange(batch)
+            self._drawn[place.tobytes()] = _full(self._order.gather(1, columns))
+        return self._drawn[place.tobytes()]
 
-    def appearances(self, draws: int) -> npt.NDArray[np.float64]:
-        """In how many of `draws` successive draws, begun at a multiple of `draws`, a record can take part."""
-        if self.kind != "permutation":
-            return np.full(len(self.batch), float(draws))
-        epoch = self._batches
-        # Begun in the middle of an epoch, they can touch the end of one, whole ones, and the beginning of another.
-        touched = np.where(draws > 1, (draws - 2) // epoch + 2, 1)
-        return np.where(draws % epoch == 0, draws // epoch, touched).astype(np.float64)
+    @property
+    def distinct(self) -> int | None:
+        """How many draws there are before they come again, the very same; None where each is new."""
+        if self.kind == "none":
+            return 1
+        if self.kind != "permutation" or self._epochs == 1 or len(np.unique(self._batches)) > 1:
+            return None  # nodes with fewer batches go round sooner: no draw of all of them comes again
+        return int(self._batches[0])
+
+    @property
+    def period(self) -> npt.NDArray[np.int64]:
+        """Draws of which a record takes part in one only, as they are counted: an epoch of a permutation, else 1."""
+        return self._batches if self.kind == "permutation" else np.ones(len(self.batch), np.int64)
 
     def _keys(self, step: int | npt.NDArray[np.int64]) -> Tensor:
         """62 random bits a record, to sort by; places past a shard's end come last."""

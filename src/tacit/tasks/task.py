@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,13 +18,12 @@ from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
 from tacit.tasks.clip import Clip
 from tacit.tasks.data import Dataset
+from tacit.tasks.gathering import Gathering
 from tacit.tasks.gradients import memory
-from tacit.tasks.gradients.chunks import slices, width
 from tacit.tasks.model import Model
-from tacit.tasks.sampling import Sampler
+from tacit.tasks.sampling import Draw, Sampler
 
 _TEST_BATCH = 2048  # records tested at once
-_GATHERED = 1 << 22  # numbers copied out of the data set at once
 
 
 class Metrics(NamedTuple):
@@ -58,6 +58,7 @@ class Task:
         batch: int | None = None,
         sampling: SamplingKind = "poisson",
         relation: Relation | None = None,
+        epochs: int = 1,
         noise: Noise | None = None,
         ledger: Ledger | None = None,
         nodes: npt.NDArray[np.int64] | None = None,
@@ -72,9 +73,9 @@ class Task:
             raise TacitError(
                 f"node {self.nodes[self.sizes.argmin()]} has no records: use fewer nodes or another sharding"
             )
-        self._options = (batch, sampling, relation)
-        self.sampler = Sampler(self.sizes, batch, sampling, self.nodes, self.noise, relation)
-        self._records = torch.nn.utils.rnn.pad_sequence([torch.as_tensor(s) for s in shards], batch_first=True)
+        self._like = partial(Task, batch=batch, sampling=sampling, relation=relation, epochs=epochs, dtype=dtype)
+        self.sampler = Sampler(self.sizes, batch, sampling, self.nodes, self.noise, relation, epochs)
+        self._gathering = Gathering(data, shards)
         self.draws = 0
         memory.keep()
 
@@ -90,18 +91,13 @@ class Task:
 
     def host(self, rows: Sequence[int], ledger: Ledger | None = None) -> Task:
         """The same task with only these rows' nodes, as another process would host it: nothing changeable is shared."""
-        batch, sampling, relation = self._options
-        return Task(
+        return self._like(
             copy.deepcopy(self.model),
             self.data,
             [self.shards[row] for row in rows],
-            batch=batch,
-            sampling=sampling,
-            relation=relation,
             noise=self.noise,
             ledger=ledger,
             nodes=self.nodes[list(rows)],
-            dtype=self.dtype,
         )
 
     def initial(self) -> Tensor:
@@ -142,9 +138,8 @@ class Task:
         it is each record's gradient at `params` less that at `before` which is clipped and averaged.
         """
         drawn = self.sampler.draw(step)
-        records = self._records.gather(1, drawn.records)
         weight = drawn.weight.to(self.dtype) / torch.from_numpy(self.sampler.batch[:, None]).to(self.dtype)
-        value = self._sum(params, records, weight, clip, before)
+        value = self._sum(params, Draw(drawn.records, weight), clip, before, self.sampler.distinct)
         self.draws += 1
         self.ledger.open(step, purpose)
         bounded, local = value.tensor_split([self.model.bounded], 1)
@@ -165,21 +160,21 @@ class Task:
         return Source(self.nodes, self.ledger, self.noise)
 
     def _sum(
-        self, params: Tensor, records: Tensor, weight: Tensor, clip: Clip | None, before: Tensor | None = None
+        self,
+        params: Tensor,
+        drawn: Draw,
+        clip: Clip | None,
+        before: Tensor | None = None,
+        distinct: int | None = None,
     ) -> Tensor:
-        """Σ_b weight_b ∇ℓ_b over each node's `records`, clipped."""
+        """Σ_b weight_b ∇ℓ_b over each node's drawn records, clipped, and the gradient of the model's weight decay."""
         value = torch.empty_like(params)
-        for rows in self._chunks(records):
-            longest = width(weight[rows])
-            x, y = (_take(values, records[rows, :longest]) for values in (self.data.x, self.data.y))
-            earlier = None if before is None else before[rows]
-            bound = clip and clip.at(rows)
-            self.model.gradient_sum(params[rows], x, y, weight[rows, :longest], bound, value[rows], earlier)
+        for rows, x, y in self._gathering.parts(drawn, distinct):
+            weight, earlier = drawn.weight[rows, : y.shape[1]], None if before is None else before[rows]
+            self.model.gradient_sum(params[rows], x, y, weight, clip and clip.at(rows), value[rows], earlier)
+        if self.model.weight_decay:  # of no record: nothing to clip, and none can move it
+            value.add_(params if before is None else params - before, alpha=self.model.weight_decay)
         return value
-
-    def _chunks(self, records: Tensor) -> Iterator[slice]:
-        """Nodes whose batches are gathered together: few enough that the copy stays in cache."""
-        return slices(len(records), _GATHERED // (records.shape[1] * self.data.x[0].numel()))
 
     def sensitivity(self, clip: Clip) -> npt.NDArray[np.float64]:
         """How far one record moves the mean: by C / B where it is added to or removed from the sum, by 2C / B where it
@@ -196,9 +191,9 @@ class Task:
 
     def slope(self, params: Tensor) -> Tensor:
         """∇f_i (n, d) over all records of each node at one vector (d,): a measurement, which nothing protects."""
-        sizes = torch.from_numpy(self.sizes)[:, None]
-        weight = (torch.arange(self._records.shape[1]) < sizes).to(self.dtype) / sizes
-        return self._sum(params.repeat(self.n, 1), self._records, weight, None)
+        sizes, places = torch.from_numpy(self.sizes)[:, None], torch.arange(self._gathering.records.shape[1])
+        weight = (places < sizes).to(self.dtype) / sizes
+        return self._sum(params.repeat(self.n, 1), Draw(places.repeat(self.n, 1), weight), None)
 
     @torch.no_grad()
     def evaluate(self, params: Tensor) -> Metrics:
@@ -214,8 +209,3 @@ class Task:
 def join(shared: Tensor, local: Tensor | None) -> Tensor:
     """Rows of whole models (n, d) from shared and local parameters; where there are no local ones nothing is copied."""
     return shared if local is None or not local.shape[1] else torch.cat([shared, local], 1)
-
-
-def _take(values: Tensor, index: Tensor) -> Tensor:
-    """values[index]; plain indexing copies number by number instead of row by row (measured: 3 times slower)."""
-    return values.index_select(0, index.flatten()).view(*index.shape, *values.shape[1:])

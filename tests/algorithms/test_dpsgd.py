@@ -1,0 +1,132 @@
+"""The baselines of the DP-Norm paper against loops over the nodes, and its Table II against the ledger."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from tacit.algorithms import algorithms
+from tacit.graphs import graphs
+from tacit.networks import Simulated
+from tacit.runs.build import from_config
+from tacit.runs.config import Config
+from tests.helpers import quadratic_task, run_rounds
+
+RING, NODES, D = graphs.build("ring", {"nodes": 6}), 6, 3
+MU, INNER, BOUND, SIGMA, ROUNDS = 0.05, 4, 0.9, 0.05, 30
+
+
+def private(task, w, i, step):
+    """Node i's mean of clipped gradients of ½‖w − x‖², and its noise."""
+    records = task.data.x.double().numpy().reshape(NODES, -1, D)[i]
+    each = w - records
+    noise = torch.zeros(1, D, dtype=torch.float64)
+    task.noise.gaussian_(noise, np.array([SIGMA]), "noise/gradient", np.array([i]), step)
+    shrunk = each * np.minimum(1, BOUND / np.linalg.norm(each, axis=1, keepdims=True))
+    return shrunk.mean(0) + noise[0].numpy()
+
+
+def compare(name, oracle, **params):
+    """Round by round, to 1e-9."""
+    given = {"lr": MU, "local_steps": INNER, "clip": BOUND, "sigma": SIGMA, **params}
+    task, network = quadratic_task(), Simulated(RING)
+    algorithm = algorithms.build(name, given).over(ROUNDS)
+    state = algorithm.start(task, RING)
+    for r, expected in enumerate(oracle(task)):
+        state = algorithm.round(r, state, task, network)
+        assert np.allclose(algorithm.models(state).numpy(), expected, atol=1e-9)
+
+
+def neighbours(i):
+    return [(i - 1) % NODES, (i + 1) % NODES]
+
+
+def test_dp_sgd_is_k_private_steps_and_an_average():
+    def oracle(task):
+        w = np.zeros((NODES, D))
+        for r in range(ROUNDS):
+            for i in range(NODES):
+                for k in range(INNER):
+                    w[i] = w[i] - MU * private(task, w[i], i, r * INNER + k)
+            w = np.stack([(w[i] + sum(w[j] for j in neighbours(i))) / 3 for i in range(NODES)])
+            yield w
+
+    compare("dp-sgd", oracle)
+
+
+@pytest.mark.parametrize("average", ["mean", "last"])
+@pytest.mark.parametrize("diameter", [None, 2.0])
+def test_dp_admm_is_its_update(average, diameter):
+    rho, degree = 0.7, 2
+
+    def oracle(task):
+        w, dual = np.zeros((NODES, D)), np.zeros((NODES, D))
+        for r in range(1, ROUNDS + 1):
+            new = np.zeros((NODES, D))
+            for i in range(NODES):
+                u, iterates = w[i], []
+                for k in range(1, INNER + 1):
+                    eta = 1 / MU
+                    if diameter is not None:
+                        spread = BOUND**2 / NODES**2 + D * SIGMA**2 / 8
+                        eta = math.sqrt(2 * k * r) / diameter * math.sqrt(spread)
+                    g = private(task, u, i, (r - 1) * INNER + k - 1)
+                    pull = rho * sum(w[i] + w[j] for j in neighbours(i))
+                    u = (eta * u - g - dual[i] + pull) / (2 * rho * degree + eta)
+                    iterates.append(u)
+                new[i] = np.mean(iterates, 0) if average == "mean" else u
+            w = new
+            dual = np.stack([dual[i] + rho * sum(w[i] - w[j] for j in neighbours(i)) for i in range(NODES)])
+            yield w
+
+    compare("dp-admm", oracle, rho=rho, average=average, diameter=diameter)
+
+
+def test_table_2_writes_the_growing_step_with_epsilon():
+    """G²KR ln(1.25/δ)/(d² ε²) of the paper is σ²/8, σ = 2G √(2KR ln(1.25/δ))/(ε d) being the noise on a gradient."""
+    g, steps, delta, epsilon, d = 1.3, 200, 1e-3, 0.7, 40
+    sigma = 2 * g * math.sqrt(2 * steps * math.log(1.25 / delta)) / (epsilon * d)
+    assert sigma**2 / 8 == pytest.approx(g**2 * steps * math.log(1.25 / delta) / (d * epsilon) ** 2)
+
+
+def test_a_single_node_is_sgd_on_everything():
+    task = quadratic_task(records=5)
+    algorithm = algorithms.build("single-node", {"lr": MU, "local_steps": INNER}).over(8)
+    models = algorithm.models(run_rounds(algorithm, task, Simulated(RING), 8))
+    w = np.zeros(D)
+    for _ in range(8 * INNER):
+        w = w - MU * (w - task.data.x.double().numpy()).mean(0)
+    assert np.allclose(models.numpy(), w, atol=1e-12)
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "without-replacement", "permutation"])
+@pytest.mark.parametrize("name", ["dp-sgd", "dp-admm"])
+def test_the_paper_s_noise_is_table_2_and_claims_its_epsilon(name, sampling):
+    epsilon, delta, rounds, size = 2.0, 1e-3, 40, 35
+    config = {
+        "rounds": rounds,
+        "graph": {"name": "ring", "nodes": 5},
+        "sharding": {"name": "iid", "records": 280},
+        "algorithm": {"name": name, "clip": 0.5, "local_steps": INNER},
+        "batch": {"size": size, "sampling": sampling},
+        "privacy": {"epsilon": epsilon, "delta": delta, "calibration": "paper"},
+    }
+    run = from_config(Config.parse(config))
+    steps, d = rounds * INNER, 280
+    root = {
+        "dp-sgd": math.sqrt(steps * math.log(1 / delta)),
+        "dp-admm": 2 * math.sqrt(2 * steps * math.log(1.25 / delta)),
+    }[name]
+    assert run.algorithm.deviation(run.task.nodes) == pytest.approx([0.5 * root / (epsilon * d)] * 5)
+    planned = run.planned()
+    assert planned.claimed == pytest.approx(epsilon)
+    assert planned.guaranteed is not None
+
+
+def test_norms_are_in_the_history():
+    config = {"rounds": 3, "graph": {"name": "ring", "nodes": 4}, "algorithm": {"name": "dp-admm", "sigma": 0.1}}
+    run = from_config(Config.parse(config)).go()
+    last = run.history[-1]
+    assert last["primal_norm"] == pytest.approx(float(run.models.norm(dim=1).mean()), rel=1e-5)
+    assert last["dual_norm"] == pytest.approx(float(run._at.state.dual.norm(dim=1).mean()), rel=1e-5)
