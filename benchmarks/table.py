@@ -6,6 +6,9 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from benchmarks.limits import SIDE
+from benchmarks.published import sentence
+
 Row = Mapping[str, Any]
 TITLES = {
     "tacit": "Tacit",
@@ -27,6 +30,7 @@ def page(results: Row) -> str:
         "",
         _limits(results["limits"]),
         "",
+        *_published(results),
         "| peer and work | peer: rounds/s (MB) | Tacit: rounds/s (MB) | Tacit ÷ peer |",
         "|---|---|---|---|",
         *(_peer(row) for row in results["peers"]),
@@ -50,12 +54,20 @@ def _case(row: Row) -> str:
 def _limits(limits: Row) -> str:
     times = {name: limits[name]["seconds"] for name in limits}
     return (
-        f"Limits of the machine in the same run: sgemm {2 * 2048**3 / times['sgemm'] / 1e9:.0f} GFLOP/s, "
+        f"Limits of the machine in the same run: sgemm {2 * SIDE**3 / times['sgemm'] / 1e9:.0f} GFLOP/s, "
         f"copy {2 * 4 * 2**26 / times['copy'] / 1e9:.1f} GB/s (read and write).\n\n"
         f"10,000 nodes × 1,000 parameters, noise and mixing: {1e3 * times['consensus']:.0f} ms a round, "
         f"**{times['consensus'] / times['copy+noise']:.2f}×** a copy with torch's noise "
         f"({1e3 * times['copy+noise']:.0f} ms); {limits['consensus']['memory']:.0f} MB."
     )
+
+
+def _published(results: Row) -> list[str]:
+    """An earlier run may not have measured it."""
+    if "published" not in results:
+        return []
+    seconds = {name: measured["seconds"] for name, measured in results["published"].items()}
+    return [sentence(seconds, 2 * SIDE**3 / seconds["sgemm"]), ""]
 
 
 def _peer(row: Row) -> str:

@@ -42,10 +42,11 @@ def main() -> None:
         step = CONTENDERS[name](case)
     else:
         from benchmarks.limits import LIMITS
+        from benchmarks.published import PUBLISHED
         from benchmarks.tiny import TINY
 
         base = forget_peak()
-        step = (LIMITS | TINY)[name]()
+        step = (LIMITS | TINY | PUBLISHED)[name]()
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     print("ready", flush=True)
     for line in sys.stdin:

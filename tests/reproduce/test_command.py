@@ -18,6 +18,7 @@ from tacit.reproduce.files import read
 
 QUICK = ("reproduce", "tiny/one", "--quick", "--jobs", "1")
 FOLDER = Path("runs/reproduce/tiny/one-quick")
+CELLS = FOLDER.parent / "cells"
 
 
 def test_a_table_of_published_claimed_and_guaranteed(tacit, tiny):
@@ -31,7 +32,7 @@ def test_a_table_of_published_claimed_and_guaranteed(tacit, tiny):
     assert const.split()[:3] == ["Const", "3", "60.5"]
     assert dyn.split()[:3] == ["Dyn", "3", "–"]
     assert ended.out.splitlines()[-1].endswith("one-quick/report.html.")
-    assert {path.name for path in FOLDER.iterdir()} == {"cells", "table.md", "table.csv", "results.json", "report.html"}
+    assert {path.name for path in FOLDER.iterdir()} == {"table.md", "table.csv", "results.json", "report.html"}
     assert "| Const | 3 | 60.5 |" in (FOLDER / "table.md").read_text()
     rows = list(csv.DictReader((FOLDER / "table.csv").read_text().splitlines()))
     assert [row["method"] for row in rows] == ["Free", "Const", "Dyn"]
@@ -66,7 +67,7 @@ def test_json_is_one_object(tacit, tiny):
 
 def test_finished_cells_are_not_run_again(tacit, tiny, monkeypatch):
     first = tacit(*QUICK, "--json")
-    cells = list((FOLDER / "cells").iterdir())
+    cells = list(CELLS.iterdir())
     assert len(cells) == 5
     monkeypatch.setattr("tacit.reproduce.running.from_config", None)  # anything that runs fails
     again = tacit(*QUICK, "--json")
@@ -76,7 +77,7 @@ def test_finished_cells_are_not_run_again(tacit, tiny, monkeypatch):
 
 def test_a_changed_setting_or_a_damaged_cell_is_run(tacit, tiny):
     tacit(*QUICK)
-    next((FOLDER / "cells").iterdir()).write_text('{"acc')
+    next(CELLS.iterdir()).write_text('{"acc')
     assert "4 of 5 cells are there already" in tacit(*QUICK).err
     tiny.write_text(tiny.read_text().replace('"const-d2p", lr = 0.5', '"const-d2p", lr = 0.4'))
     assert "3 of 5 cells are there already" in tacit(*QUICK).err
@@ -158,14 +159,15 @@ def test_processes_side_by_side_and_ctrl_c(tacit, tiny):
         "--json",
     ]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    running = subprocess.Popen(command, **pipes, start_new_session=True)
-    cells = FOLDER / "cells"
+    # Where the tests themselves run in the background, Ctrl-C would be ignored.
+    heed = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    running = subprocess.Popen(command, **pipes, **heed, start_new_session=True)
     deadline = time.monotonic() + 120
-    while not list(cells.glob("*.json")) and running.poll() is None and time.monotonic() < deadline:
+    while not list(CELLS.glob("*.json")) and running.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
     os.killpg(running.pid, signal.SIGINT)  # as a terminal does: to the workers too
     out, err = running.communicate(timeout=30)
-    done = len(list(cells.glob("*.json")))
+    done = len(list(CELLS.glob("*.json")))
     assert (running.returncode, out) == (130, ""), err
     assert "Traceback" not in err
     assert 1 <= done < 5

@@ -1,5 +1,6 @@
 """Any chain, width, batch and clip: the stacked engine is the naive loop."""
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -66,3 +67,15 @@ def test_what_is_a_chain():
             return 2 * super().forward(x)
 
     assert not is_chain(nn.Sequential(Doubled(3, 2)))
+
+
+def test_lengths_of_a_batch_are_measured_anew_when_it_was_written_to():
+    """They are kept with the batch; a batch that has changed is another one."""
+    model = Model(nn.Linear(3, 2))
+    params, y, weight = model.initial().repeat(2, 1), torch.zeros(2, 4, dtype=torch.long), torch.ones(2, 4)
+    x = torch.ones(2, 4, 3)
+    for _ in range(2):
+        clipped = model.gradient_sum(params, x, y, weight, Clip(0.1))
+        assert clipped.norm(dim=1).tolist() == pytest.approx([0.4, 0.4], rel=1e-5)
+        assert clipped.equal(model.gradient_sum(params, x.clone(), y, weight, Clip(0.1)))
+        x *= 7

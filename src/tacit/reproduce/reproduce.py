@@ -9,7 +9,7 @@ from tacit.reproduce import columns, table
 from tacit.reproduce.cells import expand
 from tacit.reproduce.files import load
 from tacit.reproduce.page import page
-from tacit.reproduce.running import run_cells
+from tacit.reproduce.running import ready, run_cells
 from tacit.reproduce.tuning import tune
 from tacit.runs import storage
 
@@ -30,7 +30,9 @@ def reproduce(
     if tuning:
         return tune(experiment, folder, jobs)
     cells = expand(experiment)
-    results = run_cells(cells, folder / "cells", jobs)
+    ready(folder)
+    # Figures of one paper show the same runs in different ways: what one has run, the others find.
+    results = run_cells(cells, (out or folder.parent) / "cells", jobs)
     rows = table.rows(experiment, cells, results)
     text = columns.markdown(experiment, rows)
     summary = {

@@ -24,10 +24,7 @@ from tacit.tasks import Dataset, datasets
 
 def run_cells(cells: Sequence[Cell], folder: Path, jobs: int = 1) -> dict[str, Result]:
     """The result of every cell, by its key. What is in `folder` is not run again."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise TacitError(f"cannot make the folder {folder}: {error.strerror or error}") from None
+    ready(folder)
     results = {cell.key: kept for cell in cells if (kept := _kept(folder / f"{cell.key}.json"))}
     each = {cell.key: cell for cell in cells}
     left = [cell for key, cell in each.items() if key not in results]
@@ -41,6 +38,14 @@ def run_cells(cells: Sequence[Cell], folder: Path, jobs: int = 1) -> dict[str, R
             accuracy = "failed" if result["accuracy"] is None else f"accuracy {result['accuracy']:.1%}"
             tell(f"{cell.title}: {accuracy}, {result['seconds']:.0f} s")
     return results
+
+
+def ready(folder: Path) -> None:
+    """Make the folder if it is not there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TacitError(f"cannot make the folder {folder}: {error.strerror or error}") from None
 
 
 def measure(cell: Cell) -> Result:

@@ -46,6 +46,11 @@ class Clip:
         """The norm that is bounded: that of the sensitivity."""
         return "l1" if self.norm == "l1" else "l2"
 
+    @property
+    def degree(self) -> Literal[1, 2]:
+        """p of the Lp norm that is bounded."""
+        return 1 if self.norm == "l1" else 2
+
     def factor(self, norms: Tensor) -> Tensor:
         """What to multiply by, given norms (n, …); NaN gives NaN, so that nothing broken looks sound."""
         bound = torch.as_tensor(self.bound, dtype=norms.dtype, device=norms.device)
@@ -55,7 +60,7 @@ class Clip:
 
     def rows(self, g: Tensor) -> Tensor:
         """Each row of g (n, d) clipped."""
-        norms = torch.linalg.vector_norm(g, ord=1 if self.norm == "l1" else 2, dim=-1)
+        norms = torch.linalg.vector_norm(g, ord=self.degree, dim=-1)
         return g * self.factor(norms).unsqueeze(-1)
 
     def at(self, nodes: slice) -> Clip:

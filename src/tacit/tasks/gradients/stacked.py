@@ -10,12 +10,14 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from tacit.tasks.clip import Clip
 from tacit.tasks.gradients.chunks import slices
 from tacit.tasks.gradients.objective import ModuleObjective, Objective, Parameters
 
 NUMBERS = 1 << 22  # inputs of the widest layer that are worked on at once (measured: less costs more calls)
+_LENGTHS = WeakTensorKeyDictionary()  # of batches that still exist
 NARROW = 16  # outputs below which a product is faster transposed (measured: twice)
 ELEMENTWISE = (
     *(
@@ -137,9 +139,10 @@ def gradient_sum(
 ) -> None:
     """Write Σ_b weight_b · factor_b · ∇ℓ_b into out (n, d); `clip` per record or None."""
     n, batch = weight.shape
+    lengths = _lengths(x, clip.degree) if clip is not None and _on_data(steps) else None
     for k in slices(n, _nodes(steps, batch)):
-        block = clip and clip.at(k)
-        _block(objective, steps, objective.layout.unflatten(params[k]), x[k], y[k], weight[k], block, out[k])
+        block, known = clip and clip.at(k), None if lengths is None else lengths[k]
+        _block(objective, steps, objective.layout.unflatten(params[k]), x[k], y[k], weight[k], block, out[k], known)
 
 
 def _block(
@@ -151,6 +154,7 @@ def _block(
     weight: Tensor,
     clip: Clip | None,
     out: Tensor,
+    lengths: Tensor | None,
 ) -> None:
     with torch.enable_grad():
         z, inputs, outputs = _forward(steps, p, x)
@@ -160,7 +164,7 @@ def _block(
     bounded = objective.layout.is_bounded
     scaled = weight
     if clip is not None:
-        scaled = weight * clip.factor(_norms(linear, inputs, signals, bounded, clip))
+        scaled = weight * clip.factor(_norms(linear, inputs, signals, bounded, clip, lengths))
     target = objective.layout.unflatten(out)
     for step, a, g in zip(linear, inputs, signals, strict=True):
         target[step.weight].copy_(torch.bmm((g * (scaled if bounded(step.weight) else weight).unsqueeze(-1)).mT, a))
@@ -175,14 +179,35 @@ def _norms(
     signals: tuple[Tensor, ...],
     bounded: Callable[[str], bool],
     clip: Clip,
+    lengths: Tensor | None,
 ) -> Tensor:
-    """Norms (n, B) of each record's bounded gradient; summed in L1, in squares in L2."""
-    order = 1 if clip.norm == "l1" else 2
+    """Norms (n, B) of each record's bounded gradient; summed in L1, in squares in L2.
+
+    `lengths` are the norms of the first layer's inputs, where they are known.
+    """
+    order = clip.degree
     total = torch.zeros_like(signals[0][..., 0])
-    for step, a, g in zip(linear, inputs, signals, strict=True):
+    for i, (step, a, g) in enumerate(zip(linear, inputs, signals, strict=True)):
         signal = torch.linalg.vector_norm(g, ord=order, dim=-1) ** order
         if bounded(step.weight):
-            total += signal * torch.linalg.vector_norm(a, ord=order, dim=-1) ** order
+            known = lengths if i == 0 else None
+            total += signal * (torch.linalg.vector_norm(a, ord=order, dim=-1) if known is None else known) ** order
         if step.bias is not None and bounded(step.bias):
             total += signal
     return total if order == 1 else total.sqrt_()
+
+
+def _on_data(steps: list[Step]) -> bool:
+    """Whether the first linear layer sees the records themselves."""
+    return all(_flattens(step.layer) for step in steps[: next(i for i, step in enumerate(steps) if step.weight)])
+
+
+def _lengths(x: Tensor, order: int) -> Tensor:
+    """Norms (n, B) of the records; batches that come again need not be measured again."""
+    key = order, x._version
+    if x not in _LENGTHS:
+        _LENGTHS[x] = {}
+    known: dict[tuple[int, int], Tensor] = _LENGTHS[x]
+    if key not in known:
+        known[key] = torch.linalg.vector_norm(x.flatten(2), ord=order, dim=-1)
+    return known[key]
