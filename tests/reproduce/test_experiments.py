@@ -45,6 +45,13 @@ def test_tuning_never_sees_the_test_set(tiny):
         ("dyn-d2p", ("table1", "table2", "figure2", "figure3", "figure4", "figure5")),
         ("partpsp", ("figure2", "figure3", "figure4", "table2", "table2-resnet18", "table2-vit", "table3", "table4")),
         ("lt-admm-dp", ("data", "figure1", "table1")),
+        (
+            "dp-norm",
+            (
+                *(f"figure{k}" for k in range(2, 10)),
+                *(f"figure{k}-resnet10" for k in (2, 3, 7, 8, 9)),
+            ),
+        ),
     ],
 )
 def test_a_paper_is_shipped_whole(paper, names):

@@ -1,9 +1,7 @@
 """The published data sets themselves, where this machine has them."""
 
 import io
-import os
 import tarfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,16 +11,10 @@ from tacit.errors import TacitError
 from tacit.tasks.data import datasets, images
 from tacit.tasks.data.files import DataFile, sha256
 
-BESIDE = Path(__file__).parents[2].parent / "shared" / "data"
-
 
 @pytest.fixture(autouse=True)
-def folder(monkeypatch):
-    found = Path(os.environ.get("TACIT_DATA") or BESIDE)
-    if not found.is_dir():
-        pytest.skip(f"no data sets: TACIT_DATA is not set and there is no {BESIDE}")
-    monkeypatch.setenv("TACIT_DATA", str(found))
-    return found
+def folder(data_folder):
+    return data_folder
 
 
 def need(folder, path):

@@ -1,0 +1,50 @@
+"""The DP-Norm paper's experiments: their quick versions, and what their published settings cost."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tacit.reproduce.cells import expand
+from tacit.reproduce.files import load
+from tacit.runs.build import from_config
+
+pytestmark = pytest.mark.usefixtures("data_folder")
+
+
+def test_norms_of_the_quick_version_and_figures_share_their_runs(tacit):
+    ended = tacit("reproduce", "dp-norm/figure4", "--quick", "--jobs", "1", "--json")
+    assert ended.code == 0, ended.err
+    rows = {row["labels"]["method"]: row for row in json.loads(ended.out)["rows"]}
+    assert set(rows) == {"DP-Norm", "DP-ADMM", "DP-Norm, α = 0, asynchronous"}
+    for row in rows.values():
+        curve = (row["paper"] or row["plain"])["curve"]
+        assert all(point["primal_norm"] > 0 for point in curve[1:])
+        assert all(point["dual_norm"] > 0 for point in curve[1:])
+    assert rows["DP-Norm, α = 0, asynchronous"]["plain"]["guaranteed"] is None
+    assert rows["DP-Norm"]["paper"]["guaranteed"] < rows["DP-Norm"]["paper"]["claimed"] == pytest.approx(1.0)
+    html = Path("runs/reproduce/dp-norm/figure4-quick/report.html").read_text()
+    assert "Norm of the dual variables" in html
+    again = tacit("reproduce", "dp-norm/figure4", "--quick", "--jobs", "1")
+    assert "3 of 3 cells are there already" in again.err
+
+
+def test_resnet_10_runs_in_quick_mode(tacit):
+    ended = tacit("reproduce", "dp-norm/figure2-resnet10", "--quick", "--jobs", "1", "--json")
+    assert ended.code == 0, ended.err
+    rows = json.loads(ended.out)["rows"]
+    assert len(rows) == 3
+    for row in rows:
+        measured = row["guaranteed"]
+        assert measured["errors"] == []
+        assert 0 < measured["mean"]["accuracy"] <= 100
+
+
+@pytest.mark.filterwarnings("ignore:δ = 0.001 is not below")
+def test_the_published_settings_cost_what_the_check_numbers_say():
+    wanted = {("paper", "1"): (0.64, 1.0), ("paper", "0.5"): (0.305, 0.5), ("guaranteed", "1"): (1.0, 1.52)}
+    for cell in expand(load("dp-norm/figure2")):
+        key = cell.calibration, cell.labels.get("epsilon")
+        if cell.labels["method"] == "DP-Norm" and key in wanted:
+            privacy = from_config(cell.config).planned()
+            assert (privacy.guaranteed, privacy.claimed) == pytest.approx(wanted[key], rel=0.02)
