@@ -1,0 +1,208 @@
+"""What PPGL and its baselines share: the parameters of problem (9), who adds noise where, and what that costs."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Generic, Literal, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+from tacit.algorithms.algorithm import Nodes, at_nodes
+from tacit.errors import TacitError
+from tacit.graphs import Graph
+from tacit.networks import Network
+from tacit.privacy.gdp import epsilon_to_mu
+from tacit.privacy.ledger import Array
+from tacit.privacy.mechanism import Exact, Gaussian, Mechanism
+from tacit.privacy.planning import Planned
+from tacit.topology.problem import Problem, floors, row_means
+from tacit.topology.reach import reach
+from tacit.topology.signals import PURPOSE, Signals
+from tacit.topology.triangle import vertices
+
+S = TypeVar("S")
+_SAFE = 1 + 1e-8  # keeps a calibrated ε below its target whatever rounding does
+GRAPH = "graph"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphMethod(ABC, Generic[S]):
+    """A frozen dataclass of the paper's parameters. Its state `S` is a dataclass of tensors with a row a client.
+
+    `noise` is the noise multiplier, one for all clients or one each; None is no privacy. With `release="once"` z̄ of
+    each client leaves once, with the whole budget, and all the rest, local steps, rounds and the client's own graph, is
+    post-processing of it. With `release="rounds"` every round releases each client's graph (the paper).
+
+    `K` local steps of length `step` (η_w) with `momentum` ξ, or None: clients solve their problems exactly. `step`
+    None is 1/L, which `problem` proves; `initial` is the weight of all pairs to begin with. `rounds` is T, or, where
+    rounds cost no privacy, the most that may be needed.
+    """
+
+    title: ClassVar[str]
+    unit: ClassVar[str] = "record"
+
+    alpha: float = 1.0
+    beta: float = 0.1
+    zeta: float = 1e-3
+    K: int | None = None
+    step: float | None = None
+    momentum: float = 0.1
+    initial: float | None = None
+    rounds: int = 1000
+    release: Literal["once", "rounds"] = "once"
+    noise: float | Array | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        for key in ("alpha", "beta"):
+            if not 0 < getattr(self, key) < math.inf:
+                raise TacitError(f"{self.title}: {key} must be positive and finite, not {getattr(self, key)}")
+        if not 0 <= self.zeta < math.inf:
+            raise TacitError(f"{self.title}: zeta must be 0 or more, not {self.zeta}")
+        if self.K is not None and self.K < 1:
+            raise TacitError(f"{self.title}: K must be at least 1, or None to solve to the end, not {self.K}")
+        if self.step is not None and not 0 < self.step < math.inf:
+            raise TacitError(f"{self.title}: step must be positive and finite, not {self.step}")
+        if self.initial is not None and not 0 <= self.initial < math.inf:
+            raise TacitError(f"{self.title}: initial must be 0 or more, not {self.initial}")
+        if not 0 <= self.momentum < 1:
+            raise TacitError(f"{self.title}: momentum must be at least 0 and below 1, not {self.momentum}")
+        if self.rounds < 1:
+            raise TacitError(f"{self.title}: rounds must be at least 1, not {self.rounds}")
+        if self.release not in ("once", "rounds"):
+            raise TacitError(f'{self.title}: release is "once" or "rounds", not "{self.release}"')
+
+    @abstractmethod
+    def start(self, task: Signals, graph: Graph, z: Tensor | None = None) -> S:
+        """The state before round 0; `z` is what `learn_from` gave, where it was asked before."""
+
+    @abstractmethod
+    def round(self, t: int, state: S, task: Signals, network: Network) -> S:
+        """The state after round t."""
+
+    @abstractmethod
+    def graphs(self, state: S) -> Tensor:
+        """Each hosted client's graph, (n, p)."""
+
+    @abstractmethod
+    def consensus(self, state: S) -> Tensor | None:
+        """The graph that all agree on, (p,); None where there is none."""
+
+    @abstractmethod
+    def objective(self, state: S, network: Network) -> float:
+        """What is minimised, over all clients."""
+
+    @abstractmethod
+    def residual(self, state: S) -> Tensor:
+        """How far each client is from the minimum (n,), 0 being there."""
+
+    @property
+    def open(self) -> bool:
+        """Whether all that the rounds see has left already, so that objective and residual may be told too."""
+        return self.noise is None or self.release == "once"
+
+    @property
+    def adversary(self) -> str:
+        return "sees every message and every learned graph, and knows every signal but one"
+
+    @property
+    def direct(self) -> bool:
+        """Whether one round finds the minimum."""
+        return False
+
+    @property
+    def bare(self) -> str | None:
+        """Why what is learned is not private although nothing is sent without noise."""
+        return None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences that belong to any statement about its privacy."""
+        return ()
+
+    def mechanism(self, nodes: Nodes) -> Mechanism:
+        return Exact() if self.noise is None else Gaussian(at_nodes(self.noise, nodes))
+
+    def releases(self, t: int, nodes: Nodes) -> Iterable[Planned]:
+        """What the given clients release in round t."""
+        if self.release == "rounds" or self.noise is None:
+            yield Planned(t, self.mechanism(nodes), GRAPH)
+        elif t == 0:
+            yield Planned(0, self.mechanism(nodes), PURPOSE)
+
+    def with_noise(self, scale: float | Array) -> Self:
+        """The same method with these noise multipliers, clients by their ids."""
+        return replace(self, noise=scale)
+
+    def private(self, epsilon: float, delta: float) -> Self:
+        """The same method with the least noise that guarantees (ε, δ) over the whole run: Gaussian releases, exactly.
+
+        >>> from tacit.topology import PPGL
+        >>> rounds = PPGL(release="rounds", rounds=50)
+        >>> round(PPGL().private(1.0, 1e-5).noise, 3), round(rounds.private(1.0, 1e-5).noise, 2)
+        (3.731, 26.38)
+        """
+        times = self.rounds if self.release == "rounds" else 1
+        return self.with_noise(math.sqrt(times) / epsilon_to_mu(epsilon, delta) * _SAFE)
+
+    def claim(self, nodes: Nodes, delta: float, rounds: int) -> float | None:
+        """The ε that the paper claims; None where what is done is not the paper's."""
+        return None
+
+    def check(self, task: Signals) -> None:
+        """Refuse what cannot work, before anything is released."""
+        if self.noise is not None and task.clip is None:
+            raise TacitError(
+                "noise protects only what is clipped: set clip, a bound on the norm of a signal's squared differences "
+                "that is chosen without looking at the signals"
+            )
+
+    def learn_from(self, task: Signals) -> Tensor:
+        """z (n, p) for the rounds: what was released of z̄, once, or z̄ itself, which then stays inside the client.
+
+        No entry of z̄ is negative. Those that noise has made so are set to 0, which can only bring z nearer to z̄.
+        """
+        self.check(task)
+        z = task.mean(0)
+        if self.noise is not None and self.release == "once":
+            return self.mechanism(task.nodes).release(z).clamp_(min=0)
+        return z.keep()
+
+    def problem(self, z: Tensor, pull: Tensor, con: Tensor, ceiling: float | None = None) -> Problem:
+        """Problem (9) of every client. Where z is a secret, its floor follows from the public `ceiling` instead."""
+        d = vertices(z.shape[1])
+        row = row_means(z) if ceiling is None else z.new_full((len(z), d), ceiling)
+        floor = floors(row, self.alpha, 4 * self.beta + pull, self.zeta, d)
+        return Problem(z, self.alpha, self.beta, self.zeta, pull, con, floor)
+
+    def begin(self, task: Signals, pull: float = 0.0) -> Tensor:
+        """w⁽⁰⁾ (p,), public and alike for all: what would be learned from z = 0, which lies above every floor.
+
+        Where noisy rounds must do, that is too far off: there it is the geometric mean of it and the least floor.
+        """
+        if self.initial is not None:
+            return torch.full((task.p,), self.initial, dtype=torch.float64)
+        rows = torch.tensor([[0.0], [0.0 if self.open else task.ceiling or 0.0]], dtype=torch.float64)
+        kappa = torch.full((2,), 4 * self.beta + pull, dtype=torch.float64)
+        most, least = floors(rows, self.alpha, kappa, self.zeta, task.d).flatten().tolist()
+        return torch.full((task.p,), max(math.sqrt(most * least), 1e-6) / (task.d - 1), dtype=torch.float64)
+
+    def sent(self, t: int, w: Tensor, problem: Problem, task: Signals) -> Tensor:
+        """The graphs w of round t as they may leave: with noise for what one signal can change, or exactly."""
+        far = None
+        if task.sensitivity is not None:
+            far = reach(problem, self.K, self.step, self.momentum, task.sensitivity)
+        return self.mechanism(task.nodes).release(task.bounded(w, far, t, GRAPH))
+
+    def descend(self, problem: Problem, w: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
+        """K times (10)–(12): w̌ after the last step, not yet projected, and the w before it."""
+        assert self.K is not None
+        eta = 1 / problem.lipschitz[:, None] if self.step is None else self.step
+        for k in range(self.K):
+            ahead = w + self.momentum * (w - before)
+            raw = ahead - eta * problem.gradient(ahead)
+            before, w = w, raw if k == self.K - 1 else raw.clamp(min=0)
+        return w, before

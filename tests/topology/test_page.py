@@ -1,0 +1,70 @@
+"""The page of learned graphs, as a reader sees it."""
+
+import pytest
+
+from tacit.topology import GraphLearner, synthetic
+from tacit.topology.page import write_page
+from tests.reports.conftest import browser, visit  # noqa: F401
+from tests.reports.test_browser import UNKNOWN
+
+DATA = synthetic.rbf(vertices=12, clients=4, signals=80, seed=0)
+NAMES = ["one <b>", "two", "three", "four"]
+PRIVATE = {"epsilon": 4.0, "clip": 20.0, "seed": 0}
+LEARNERS = {
+    "once": GraphLearner(**PRIVATE),
+    "rounds": GraphLearner(**PRIVATE, release="rounds", rounds=9, K=1, beta=0.1, rho=0.1, lam=0.01),
+    "igl": GraphLearner("igl"),
+    "fedavg": GraphLearner("fedavg"),
+}
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    for name, learner in LEARNERS.items():
+        write_page(learner.fit(DATA.signals), folder / f"{name}.html", NAMES, None)
+    return folder
+
+
+def lines(page, id_, colour):
+    """How many strokes of a colour a picture has."""
+    find = """([id, name]) => {
+        const wanted = document.createElement("i");
+        wanted.style.color = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+        document.body.append(wanted);
+        const is = getComputedStyle(wanted).color;
+        return [...document.querySelectorAll(`#${id} .js-line`)].filter(line => line.style.stroke === is).length;
+    }"""
+    return page.evaluate(find, [id_, colour])
+
+
+def test_consensus_and_own_edges_have_two_colours(visit, pages):  # noqa: F811
+    page = visit(pages / "once.html")
+    learner = LEARNERS["once"]
+    both, own = set(learner.to_networkx().edges), set(learner.to_networkx(1).edges)
+    assert (lines(page, "consensus", "--run-6"), lines(page, "consensus", "--run-0")) == (len(both), 0)
+    assert (lines(page, "client-1", "--run-6"), lines(page, "client-1", "--run-0")) == (
+        len(both & own),
+        len(own - both),
+    )
+    assert page.locator(".graphs figure").count() == 5
+    assert page.locator("#objective .js-line").count() == 1
+    assert page.locator("#residual .js-line").count() == 1
+    assert page.evaluate(UNKNOWN) == []
+    assert "one <b>" in page.locator("#clients").inner_text()
+
+
+@pytest.mark.parametrize("name", ["once", "igl", "fedavg"])
+def test_a_phone_shows_it_all(visit, pages, name):  # noqa: F811
+    page = visit(pages / f"{name}.html", width=390, scheme="dark")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    text = page.locator("main").inner_text()
+    assert "What is not covered?" in text
+    assert ("no privacy" in text) == (name != "once")
+
+
+def test_rounds_show_nothing_that_was_not_released(visit, pages):  # noqa: F811
+    page = visit(pages / "rounds.html")
+    assert page.locator("#objective").count() == page.locator("#residual").count() == 0
+    assert page.locator("#change .js-line").count() == 1
+    assert "Claimed ε" in page.locator(".headline").inner_text()

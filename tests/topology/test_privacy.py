@@ -1,0 +1,226 @@
+"""What one signal can change, what noise is added, and what the ledger then says."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tacit.errors import BudgetExceeded, TacitError
+from tacit.graphs import complete
+from tacit.networks import Simulated
+from tacit.privacy.budget import Budget
+from tacit.privacy.gdp import mu_to_epsilon
+from tacit.privacy.noise import Noise
+from tacit.privacy.planning import guarantee, plan
+from tacit.topology import IGL, PPGL, FedAvg, Learning, Signals
+from tacit.topology.reach import classical, reach
+from tests.topology import oracle
+from tests.topology.cases import instance, learn
+
+
+@settings(max_examples=150)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(2, 6),
+    d=st.integers(2, 9),
+    clip=st.floats(0.01, 100),
+    spread=st.floats(0, 3),
+)
+def test_one_signal_moves_the_mean_by_root_two_c_over_n(seed, n, d, clip, spread):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d)) * 10 ** rng.uniform(-spread, spread, size=(n, 1))
+    other = x.copy()
+    other[0] = rng.standard_cauchy(d) * rng.integers(0, 2, d)
+    tasks = [Signals([signals], clip=clip) for signals in (x, other)]
+    a, b = (task.mean(0).keep()[0].numpy() for task in tasks)
+    assert tasks[0].sensitivity[0] == pytest.approx(math.sqrt(2) * clip / n)
+    assert np.linalg.norm(a - b) <= tasks[0].sensitivity[0] * (1 + 1e-9)
+    assert np.allclose(a, oracle.clipped_mean(x, clip), rtol=1e-9, atol=1e-9 * clip)
+
+
+def test_the_bound_is_nearly_reached():
+    """Signals with one peak, at different vertices: within √(1 − 1/(d − 1))."""
+    d = 40
+    x = np.zeros((2, d))
+    x[:, 0] = x[1, 3] = 1e3
+    other = x.copy()
+    other[0] = 0
+    other[0, 1] = 1e3
+    a, b = (Signals([signals], clip=7.0).mean(0).keep() for signals in (x, other))
+    assert float((a - b).norm()) == pytest.approx(math.sqrt(2) * 7 / 2 * math.sqrt(1 - 1 / (d - 1)), rel=1e-9)
+
+
+@settings(max_examples=80)
+@given(
+    seed=st.integers(0, 10**6),
+    K=st.sampled_from([None, 1, 2, 5]),
+    momentum=st.sampled_from([0.0, 0.1, 0.7]),
+    step=st.sampled_from([None, 1e-3, 0.1]),
+    adaptive=st.booleans(),
+)
+def test_one_signal_moves_a_round_by_no_more_than_is_accounted(seed, K, momentum, step, adaptive):
+    """The same released past, one signal replaced: what a round computes before its noise."""
+    rng = np.random.default_rng(seed)
+    d, n, clip = int(rng.integers(3, 7)), int(rng.integers(2, 5)), 10 ** rng.uniform(-1, 1)
+    x = rng.normal(size=(n, d)) * 10 ** rng.uniform(-1, 1, size=(n, 1))
+    other = x.copy()
+    other[0] = rng.normal(size=d) * 10 ** rng.uniform(-2, 2)
+    method = PPGL(
+        K=K,
+        momentum=momentum,
+        step=step,
+        release="rounds",
+        noise=1.0,
+        rounds=5,
+        beta=10 ** rng.uniform(-2, 1),
+        zeta=10 ** rng.uniform(-4, 0),
+    )
+    tasks = [Signals([signals, x + 1], clip=clip) for signals in (x, other)]
+    states = [method.start(task, complete(2)) for task in tasks]
+    past = torch.from_numpy(rng.exponential(size=(3, 2, tasks[0].p)))
+    gamma = torch.from_numpy(rng.uniform(0.1, 5, 2)) if adaptive else states[0].gamma
+    computed = []
+    for task, state in zip(tasks, states, strict=True):
+        at = type(state)(past[0], past[1], past[2, 0], gamma, state.z, state.u, state.residual)
+        problem = method._problem(at.z, gamma, at.con, task)
+        computed.append(method._local(problem, at)[0])
+    assert torch.equal(states[0].w, states[1].w)  # what is begun with does not depend on the signals
+    bound = reach(problem, K, step, momentum, tasks[0].sensitivity)
+    apart = (computed[0] - computed[1]).norm(dim=1).numpy()
+    assert apart[0] <= bound[0] * (1 + 1e-6) + 1e-9
+    assert apart[1] == pytest.approx(0, abs=1e-9)
+
+
+def test_reach_is_the_corollary_for_one_step():
+    method, (signals, _) = PPGL(K=1, step=0.01), instance(0)
+    task = Signals(signals, clip=3.0)
+    problem = method._problem(task.mean(0).keep(), torch.ones(task.n), torch.zeros(task.p), task)
+    assert np.allclose(reach(problem, 1, 0.01, 0.1, task.sensitivity), 0.01 * math.sqrt(2) * 3.0 / task.sizes)
+
+
+def test_fifty_classical_rounds_are_exact_gdp():
+    """(1, 1e-5) each by the classical theorem: not (50, 5e-4), but ε = 6.82 at 1e-5."""
+    signals, _ = instance(3, d=5, n=3)
+    method = PPGL(K=1, rounds=50, release="rounds", noise=classical(1e-5))
+    learning = learn(method, signals, clip=5.0)
+    assert learning.t == 50
+    assert learning.converged is None
+    assert len(learning.task.ledger) == 50
+    assert learning.privacy.guaranteed == pytest.approx(6.82, rel=0.005)
+    assert learning.privacy.guaranteed == pytest.approx(mu_to_epsilon(math.sqrt(50) / classical(1e-5), 1e-5), rel=1e-6)
+    assert learning.privacy.relation == "replace-one"
+    sentence = learning.privacy.sentence()
+    assert "for each record" in sentence
+    assert "one record of one node replaced by another" in sentence
+    assert "sees every message and every learned graph" in sentence
+
+
+def test_the_papers_noise_and_its_claim():
+    """Corollary 1 with (1, 1e-5) a round: claimed (50, 5e-4), which is what the formula gives back at that δ."""
+    method = PPGL(K=1, rounds=50, release="rounds").with_paper_noise(1.0, 1e-5)
+    nodes = np.arange(3)
+    assert method.claim(nodes, 50e-5, 50) == pytest.approx(50)
+    signals, _ = instance(3, d=5, n=3)
+    lines = plan(method, Signals(signals).sampling, nodes)
+    assert guarantee(lines, 1e-5).max() == pytest.approx(
+        mu_to_epsilon(math.sqrt(50 / 2) / classical(1e-5), 1e-5), rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("method", [PPGL(), IGL(), FedAvg(), FedAvg(K=2, rounds=5), PPGL(K=2, rounds=5)])
+def test_once_is_one_release_of_the_mean_and_nothing_more(method):
+    signals, _ = instance(2, d=5, n=3)
+    learning = learn(method.private(1.0, 1e-5), signals, clip=5.0)
+    lines = list(learning.task.ledger.releases())
+    assert [(line.step, line.mechanism) for line in lines] == [(0, "gaussian")]
+    assert 0.999 < learning.privacy.guaranteed <= 1.0
+    assert learning.privacy.claimed is None
+    assert learning.task.ledger.unreleased == []
+
+
+@pytest.mark.parametrize(
+    "method",
+    [PPGL(release="rounds", rounds=7), PPGL(release="rounds", rounds=7, K=3), FedAvg(release="rounds", K=2, rounds=7)],
+)
+def test_rounds_are_as_many_releases_and_cost_what_was_asked(method):
+    signals, _ = instance(2, d=5, n=3)
+    learning = learn(method.private(2.0, 1e-5), signals, clip=5.0)
+    assert [(line.step, line.purpose) for line in learning.task.ledger.releases()] == [(t, "graph") for t in range(7)]
+    assert 1.999 < learning.privacy.guaranteed <= 2.0
+    assert {(row["objective"], row["residual"]) for row in learning.history} == {(None, None)}  # they would tell
+
+
+def test_no_noise_is_said_aloud():
+    signals, _ = instance(2, d=5, n=3)
+    for method in (PPGL(rounds=5), FedAvg(), FedAvg(K=1, rounds=3)):
+        privacy = learn(method, signals).privacy
+        assert privacy.guaranteed is None
+        assert "without noise" in privacy.reason
+    alone = learn(IGL(), signals)
+    assert len(alone.task.ledger) == 0
+    assert alone.privacy.guaranteed is None
+    assert "no message leaves a client, but its graph is made without noise" in alone.privacy.sentence()
+
+
+def test_noise_has_the_stated_scale():
+    x = np.random.default_rng(0).normal(size=(4, 120))
+    task = Signals([x, x[:2]], clip=3.0, noise=Noise.from_system())
+    exact = task.mean(0).keep()
+    z = PPGL(noise=2.5).mechanism(task.nodes).release(task.again().mean(0))
+    expected = 2.5 * math.sqrt(2) * 3 / np.array([4, 2])
+    assert np.allclose((z - exact).std(1).numpy(), expected, rtol=0.05)
+    method = PPGL(K=1, release="rounds", noise=2.5, rounds=1)
+    network, task = Simulated(complete(2)), task.again()
+    state = method.start(task, network.graph)
+    problem = method._problem(state.z, state.gamma, state.con, task)
+    clean = method._local(problem, state)[0]
+    sent = method.round(0, state, task, network).w
+    shown = sent > 0
+    far = reach(problem, 1, None, 0.1, task.sensitivity)
+    for i in range(2):
+        noise = (sent - clean)[i][shown[i] & (clean[i] > 0)]
+        whole = ((sent - clean)[i] / (2.5 * far[i]))[clean[i] > 5 * 2.5 * far[i]]
+        assert len(whole) == 0 or float(whole.std()) == pytest.approx(1, rel=0.1)
+        assert float(noise.abs().max()) < 6 * 2.5 * far[i]
+
+
+def test_what_noise_makes_negative_is_put_right():
+    """z̄ has no negative entries, so this is nearer to it, whatever the noise."""
+    signals, _ = instance(4, d=8, n=3)
+    task = Signals(signals, clip=5.0)
+    exact, method = task.mean(0).keep(), PPGL(noise=5.0)
+    raw = method.mechanism(task.nodes).release(task.again().mean(0))
+    z = method.learn_from(task.again())
+    assert (raw < 0).any()
+    assert torch.equal(z, raw.clamp(min=0))
+    assert ((z - exact).norm(dim=1) < (raw - exact).norm(dim=1)).all()
+
+
+def test_noisy_means_of_any_sign_still_give_a_bounded_graph():
+    signals, _ = instance(4, d=8, n=3)
+    learning = learn(PPGL(noise=500.0, rounds=30), signals, clip=5.0)
+    assert torch.isfinite(learning.graphs).all()
+    assert (learning.graphs >= 0).all()
+
+
+def test_a_budget_ends_the_rounds():
+    signals, _ = instance(3, d=5, n=3)
+    task = Signals(signals, clip=5.0)
+    task.ledger.budget = Budget(2.0, 1e-5)
+    learning = Learning(task, PPGL(release="rounds", noise=5.0, rounds=50), Simulated(complete(3))).go()
+    assert learning.t < 50
+    assert "the budget ε = 2" in learning.stopped
+    assert learning.privacy.guaranteed <= 2.0
+    poor = task.again()
+    poor.ledger.budget = Budget(1.0, 1e-5)
+    with pytest.raises(BudgetExceeded):
+        PPGL(noise=0.1).learn_from(poor)
+
+
+def test_noise_needs_a_clip():
+    signals, _ = instance(3, d=5, n=3)
+    with pytest.raises(TacitError, match="noise protects only what is clipped"):
+        learn(PPGL(noise=1.0), signals)

@@ -1,0 +1,121 @@
+"""The exact solution of a client's problem: against cvxpy, and by its own proof."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tacit.topology.baselines import IGL
+from tacit.topology.problem import Problem, floors, row_means
+from tacit.topology.solver import solve
+from tacit.topology.triangle import degrees, matrix, spread, triangle
+from tests.topology import oracle
+from tests.topology.cases import problem
+
+
+@pytest.mark.parametrize("d", [5, 20, 50])
+@pytest.mark.parametrize(("pull", "zeta"), [(0.0, 0.0), (0.0, 0.1), (1.0, 1e-3)])
+def test_cvxpy_agrees(d, pull, zeta):
+    own = problem(d, d, pull, zeta)
+    solution = solve(own)
+    for i in range(len(own.z)):
+        z, con, strength = own.z[i].numpy(), own.con.numpy(), float(own.pull[i])
+        w, theirs = solution.w[i].numpy(), oracle.client_solution(z, 1.0, own.beta, zeta, strength, con)
+        assert np.linalg.norm(w - theirs) <= 1e-4 * np.linalg.norm(theirs)
+        ours, best = (oracle.objective(x, z, 1.0, own.beta, zeta, strength, con) for x in (w, theirs))
+        assert ours <= best + 1e-9 * abs(best)
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 10**6),
+    d=st.integers(2, 30),
+    scale=st.floats(-4, 4),
+    beta=st.floats(-4, 3),
+    zeta=st.sampled_from([0.0, 1e-6, 1.0]),
+)
+def test_any_instance_is_solved_to_its_proof(seed, d, scale, beta, zeta):
+    """Whatever the units and the sign of z, which noise can turn."""
+    rng = np.random.default_rng(seed)
+    z = torch.from_numpy(10.0**scale * rng.normal(0.5, 1, size=(2, d * (d - 1) // 2)))
+    b = 10.0 ** (2 * scale + beta)
+    kappa = torch.full((2,), 4 * b, dtype=torch.float64)
+    floor = floors(row_means(z), 1.0, kappa, zeta, d)
+    own = Problem(z, 1.0, b, zeta, 0 * kappa, z.new_zeros(z.shape[1]), floor)
+    solution = solve(own)
+    assert torch.isfinite(solution.w).all()
+    assert (solution.w >= 0).all()
+    assert own.residual(solution.w).max() < 1e-6
+    assert (degrees(solution.w, d) >= own.floor * (1 - 1e-6)).all()  # what the step is derived from
+
+
+def test_the_proven_error_holds():
+    """Stopped early, the solution is no further from the true one than it says."""
+    own = problem(3, 15)
+    true = solve(own, tolerance=1e-12).w
+    for tolerance in (1e-1, 1e-2, 1e-3):
+        early = solve(own, tolerance=tolerance)
+        off = (early.w - true).norm(dim=1) / early.w.norm(dim=1)
+        assert (off <= early.error * (1 + 1e-9)).all()
+        assert (early.error <= tolerance).all()
+
+
+def test_a_thousand_vertices_in_memory_of_the_order_of_the_edges():
+    own = problem(0, 1000, pull=0.0, n=1)
+    solution = solve(own)
+    assert solution.error.max() <= 1e-9
+    assert own.residual(solution.w).max() < 1e-6
+
+
+def test_steps_of_a_thousand_vertices_fall_and_stay_finite():
+    """Momentum and all: the step that the problem gives is neither too long nor of use to nobody."""
+    own = problem(0, 1000, pull=0.0, n=1, zeta=0.0)
+    method = IGL(beta=own.beta, zeta=0.0, K=10)
+    w = before = torch.full_like(own.z, 2 / 999)
+    values = [float(own.objective(w))]
+    for _ in range(5):
+        w, before = method.descend(own, w, before)
+        w = w.clamp(min=0)
+        values.append(float(own.objective(w)))
+    assert np.isfinite(values).all()
+    assert (np.diff(values) < 0).all()
+
+
+def test_batches_do_not_change_the_solution(monkeypatch):
+    own = problem(1, 12, n=5)
+    together = solve(own).w
+    monkeypatch.setattr("tacit.topology.solver._AT_ONCE", 1)
+    assert torch.allclose(solve(own).w, together, rtol=1e-9, atol=1e-12)
+
+
+def test_triangles_are_the_matrix():
+    w = torch.rand(3, 10, dtype=torch.float64)
+    square = matrix(w, 5)
+    s = torch.from_numpy(oracle.operator(5))
+    assert torch.equal(triangle(square), w)
+    assert torch.equal(square, square.mT)
+    assert torch.allclose(degrees(w, 5), square.sum(2))
+    assert torch.allclose(degrees(w, 5), w @ s.T)
+    v = torch.rand(3, 5, dtype=torch.float64)
+    assert torch.allclose(spread(v), v @ s)
+
+
+def test_gradient_is_that_of_the_objective():
+    own = problem(2, 7)
+    w = (torch.rand(2, 21, dtype=torch.float64) + 0.3).requires_grad_()
+    own.objective(w).sum().backward()
+    assert torch.allclose(own.gradient(w.detach()), w.grad, rtol=1e-10)
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 10**6), d=st.integers(3, 12), zeta=st.sampled_from([0.0, 1e-3, 0.5]))
+def test_the_step_is_never_too_long(seed, d, zeta):
+    """L bounds how the gradient changes, everywhere, negative weights included."""
+    own = problem(seed, d, zeta=zeta)
+    rng = np.random.default_rng(seed)
+    a, b = (torch.from_numpy(rng.normal(size=own.z.shape) * 10 ** rng.uniform(-3, 1)) for _ in range(2))
+    change = (own.gradient(a) - own.gradient(b)).norm(dim=1)
+    assert (change <= own.lipschitz * (a - b).norm(dim=1) * (1 + 1e-9)).all()
+    along = ((own.gradient(a) - own.gradient(b)) * (a - b)).sum(1)
+    assert (along >= own.kappa * (a - b).square().sum(1) * (1 - 1e-9)).all()
