@@ -27,7 +27,7 @@ PARAMETERS = {
     "ecl": {"local_steps": 2},
     "dp-sgd": {"local_steps": 1},
     "dp-admm": {"local_steps": 2},
-    "single-node": {"clip": 1.0, "local_steps": 2},
+    "single-node": {"local_steps": 2},
 }
 PARTIAL = ("partpsp",)  # some parameters stay at their node
 ALGORITHMS = list(algorithms)

@@ -4,7 +4,7 @@ from tacit.algorithms.algorithm import Algorithm, algorithms
 from tacit.algorithms.dpadmm import DPADMM
 from tacit.algorithms.dpnorm import DPNorm, ecl
 from tacit.algorithms.dpps import DPPS, Consensus
-from tacit.algorithms.dpsgd import DPSGD, SingleNode
+from tacit.algorithms.dpsgd import DPSGD, SingleNode, single_node
 from tacit.algorithms.ltadmm import LTADMM, lt_admm
 from tacit.algorithms.partpsp import SGPDP, PartPSP
 from tacit.algorithms.pedfl import PEDFL
@@ -47,4 +47,5 @@ __all__ = [
     "ecl",
     "lt_admm",
     "sgp",
+    "single_node",
 ]

@@ -79,18 +79,15 @@ class DPSGD(Clipped[Parameters]):
         return max(dp_sgd_claim(rate, multiplier, rounds * self.steps, delta) for rate, multiplier in pairs)
 
 
-@algorithms.register("single-node")
 @dataclass(frozen=True, kw_only=True)
 class SingleNode(Clipped[Parameters]):
-    """Single-node reference: SGD with all nodes' batches, K steps a round, without privacy: w ← w − μ mean_i g_i(w)."""
+    """SGD with all nodes' batches, K steps a round: w ← w − μ mean_i g_i(w). The mean is a server's, or one's own."""
 
     needs: ClassVar[tuple[str, ...]] = ("connected",)
     name: ClassVar[str] = "single node"
     norm: ClassVar[Literal["smooth", "l2"]] = "l2"
 
     lr: float = 0.03
-    clip: float | None = None
-    sigma: float | None = 0.0
     local_steps: int = 10
 
     @property
@@ -108,3 +105,9 @@ class SingleNode(Clipped[Parameters]):
 
     def models(self, state: Parameters) -> Tensor:
         return state.x
+
+
+@algorithms.register("single-node")
+def single_node(lr: float = 0.03, local_steps: int = 10) -> SingleNode:
+    """Single-node reference: one node with the data of all, without privacy: no clip, no noise."""
+    return SingleNode(lr=lr, local_steps=local_steps, clip=None, sigma=0.0)
