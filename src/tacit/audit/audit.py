@@ -1,0 +1,117 @@
+"""A method attacked as it runs: the adversary of its privacy statement, thousands of times over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from tacit.audit.attack import attack
+from tacit.audit.worlds import Copies, Eavesdropper, worlds
+from tacit.errors import TacitError
+from tacit.graphs import graphs
+from tacit.privacy.noise import Noise
+from tacit.runs.build import from_config, named_algorithm, with_target
+from tacit.runs.config import Config
+from tacit.runs.cost import Cost
+
+_NODES = 3  # of each little network: neighbours on both sides are all that an audited node needs
+_RECORDS = 12  # that a node may hold at most; rates are rounded to such fractions
+
+
+@dataclass(frozen=True)
+class Audit:
+    """ε is at least `lower` with `confidence`; beside it what is guaranteed and claimed for what was attacked."""
+
+    algorithm: str
+    lower: float
+    guaranteed: float | None
+    claimed: float | None
+    delta: float
+    confidence: float
+    trials: int
+    rounds: int
+    separation: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the guarantee survived."""
+        return self.guaranteed is None or self.lower <= self.guaranteed
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the paper's claim did not."""
+        return self.claimed is not None and self.claimed < self.lower
+
+    def sentence(self) -> str:
+        known = "nothing is guaranteed" if self.guaranteed is None else f"guaranteed is ε = {self.guaranteed:.4g}"
+        found = (
+            f"{self.algorithm}: ε is at least {self.lower:.3g} ({self.confidence:.0%} confidence, δ = {self.delta:g})"
+        )
+        verdict = "the guarantee holds" if self.holds else "THE GUARANTEE IS BROKEN"
+        claim = "" if self.claimed is None else f"; claimed is {self.claimed:.4g}"
+        return f"{found}; {known}{claim}: {verdict}{', the claim is refuted' if self.refuted else ''}."
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "holds": self.holds, "refuted": self.refuted}
+
+
+def audit(
+    config: Config,
+    *,
+    trials: int = 20_000,
+    rounds: int = 4,
+    confidence: float = 0.95,
+    seed: int = 0,
+    watch: Callable[[int], None] = lambda done: None,
+) -> Audit:
+    """Attack the method of a config over its first `rounds` rounds, in which it gets the config's ε (or has its noise).
+
+    A trial is a network of three nodes in which one record, the worst there can be, is there or is not, and one listens
+    on all links. Sampling rate, clip and method are the config's; model and data play no part, as the adversary knows
+    all of the data but that record. Noise is drawn by the code that always draws it.
+
+    >>> found = audit(Config.parse({"algorithm": "const-d2p", "privacy": {"epsilon": 2.0}}), trials=400, rounds=2)
+    >>> found.holds, found.lower <= found.guaranteed <= 2.0
+    (True, True)
+    """
+    if trials < 40:
+        raise TacitError(f"an audit needs at least 40 trials to say anything, not {trials}")
+    length = min(config.rounds, rounds)
+    method = named_algorithm(config.algorithm).over(length)
+    if method.share is not None:
+        method = replace(method, share=("shared",))
+    size, batch = _sizes(config)
+    noise, draws = Noise.from_seed(seed), config.batch
+    task, there = worlds(trials, _NODES, size, batch, draws, method, noise)
+    graph = Copies(graphs.build("ring", {"nodes": _NODES}), trials)
+    method, task.ledger.budget = with_target(method.on(task, graph), method.sampling(task), config.privacy)
+    network = Eavesdropper(graph, trials)
+    state = method.start(task, graph)
+    for t in range(length):
+        state = method.round(t, state, task, network)
+        watch(t + 1)
+    verdict = attack(network.transcript(), there, config.privacy.delta, confidence)
+    stated = Cost(task, method, config.privacy.delta).spent(length)
+    claimed = stated.claimed if stated.claimed_for == "run" else None
+    return Audit(
+        algorithm=method.title,
+        lower=verdict.lower,
+        guaranteed=stated.guaranteed,
+        claimed=claimed,
+        delta=config.privacy.delta,
+        confidence=confidence,
+        trials=trials,
+        rounds=length,
+        separation=verdict.separation,
+    )
+
+
+def _sizes(config: Config) -> tuple[int, int | None]:
+    """Records of a node and of a batch, small and in about the proportion of the run's."""
+    if config.batch.size is None:
+        return 2, None
+    rate = float(from_config(config).task.sampler.sampling.rate.max())
+    share = Fraction(rate).limit_denominator(_RECORDS) or Fraction(1, _RECORDS)
+    return share.denominator, share.numerator

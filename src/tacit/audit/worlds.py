@@ -1,0 +1,99 @@
+"""Two neighbouring data sets as nodes of one simulation: many small networks side by side, half of them in each."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from tacit.algorithms import Algorithm
+from tacit.graphs import Graph
+from tacit.networks import Simulated
+from tacit.privacy.noise import Noise
+from tacit.runs.config import Batch
+from tacit.tasks import Dataset, Model, Task
+
+_NOTHING, _CANARY, _OPPOSITE = 0, 1, 2
+_FAR = 1e6  # far beyond any clip bound: clipped, a canary's gradient has the length of the bound
+
+
+class Copies(Graph):
+    """`times` copies of a graph side by side, with no link between them."""
+
+    def __init__(self, graph: Graph, times: int) -> None:
+        super().__init__(graph.nodes * times, graph.period, f"{times} × {graph.name}")
+        self._graph, self._times = graph, times
+
+    def at(self, t: int) -> sparse.csr_array:
+        return sparse.csr_array(sparse.kron(sparse.eye_array(self._times), self._graph.at(t), "csr"))
+
+
+class Eavesdropper(Simulated):
+    """A network whose every message is written down, as one who listens on all links hears it."""
+
+    def __init__(self, graph: Graph, trials: int) -> None:
+        super().__init__(graph)
+        self._trials, self._heard = trials, [torch.empty(trials, 0, dtype=torch.float64)]
+
+    def mix(self, t: int, *values: Tensor, row_bytes: int | None = None) -> tuple[Tensor, ...]:
+        self._hear(*values)
+        return super().mix(t, *values, row_bytes=row_bytes)
+
+    def swap(self, t: int, z: Tensor, only: Tensor | None = None) -> Tensor:
+        self._hear(z if only is None else torch.where(only[:, None], z, 0.0))
+        return super().swap(t, z, only)
+
+    def mean(self, x: Tensor) -> Tensor:
+        """Of each little network by itself, which a mean over all nodes would mix with the others."""
+        self._hear(x)
+        each = x.view(self._trials, -1, x.shape[-1])
+        return each.mean(1, keepdim=True).expand_as(each).reshape(x.shape)
+
+    def transcript(self) -> npt.NDArray[np.float64]:
+        """All that was heard of each trial, (trials, numbers)."""
+        return torch.cat(self._heard, 1).numpy()
+
+    def _hear(self, *values: Tensor) -> None:
+        self._heard += [value.detach().double().reshape(self._trials, -1).clone() for value in values]
+
+
+def worlds(
+    trials: int, nodes: int, size: int, batch: int | None, draws: Batch, method: Algorithm[Any], noise: Noise
+) -> tuple[Task, npt.NDArray[np.bool_]]:
+    """The task of all trials, and in which of them the record is there.
+
+    The loss is ⟨w, x⟩: a record's gradient is x, whatever the model is. All records are 0 but one at the first node of
+    each trial, which points as far as the clip allows: there it is, or it is not (`add-remove`), or its opposite is
+    (`replace-one`). Where the unit is a node, all its records are such. A method that leaves parameters at their
+    node has one of those beside the one that it shares.
+    """
+    there = np.arange(trials) % 2 == 1
+    width = 1 if method.share is None else 2
+    x = torch.zeros(3, width)
+    x[_CANARY, 0], x[_OPPOSITE, 0] = _FAR, -_FAR
+    y = torch.tensor([0, 1, 0])  # which nobody looks at
+    data = Dataset("canaries", x, y, x, y, 2)
+    zero = torch.zeros(width, dtype=torch.float64)
+    model = Model.from_loss(lambda w, x, y: (w * x).sum(), zero, shared=1, bounds=method.bounds)
+    made = partial(
+        Task,
+        model,
+        data,
+        batch=batch,
+        sampling=draws.sampling,
+        relation=draws.relation,
+        epochs=draws.epochs,
+        noise=noise,
+        dtype=torch.float64,
+    )
+    relation = made([np.zeros(size, np.int64)]).sampler.sampling.relation
+    other = _OPPOSITE if method.unit == "node" or relation == "replace-one" else _NOTHING
+    held = np.zeros((trials, nodes, size), np.int64)
+    held[:, 0, : size if method.unit == "node" else 1] = np.where(there, _CANARY, other)[:, None]
+    shards = list(held.reshape(trials * nodes, size))
+    return made(shards), there
