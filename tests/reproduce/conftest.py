@@ -2,10 +2,6 @@
 
 import pytest
 
-from tests.cli.conftest import tacit
-
-__all__ = ["tacit", "tiny"]
-
 TINY = """
 title = "Tiny"
 seeds = [0, 1]

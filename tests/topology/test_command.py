@@ -8,7 +8,6 @@ import pytest
 
 from tacit.privacy.ledger import Ledger
 from tacit.topology import synthetic
-from tests.cli.conftest import tacit  # noqa: F401
 
 DATA = synthetic.rbf(vertices=8, clients=3, signals=40, seed=0)
 NAMES = [f"region {i}" for i in range(8)]
@@ -23,7 +22,7 @@ def files(tmp_path):
     return ["a.csv", "b.csv", "c.npz"]
 
 
-def test_graphs_numbers_and_a_page(tacit, files, tmp_path):  # noqa: F811
+def test_graphs_numbers_and_a_page(tacit, files, tmp_path):
     ended = tacit("learn-graph", *files, "--epsilon", "2", "--clip", "20", "--out", "out", "--json")
     assert ended.code == 0
     result = json.loads(ended.out)
@@ -45,7 +44,7 @@ def test_graphs_numbers_and_a_page(tacit, files, tmp_path):  # noqa: F811
     assert "http://" not in page.split("<script>")[0]
 
 
-def test_words_for_people(tacit, files):  # noqa: F811
+def test_words_for_people(tacit, files):
     ended = tacit("learn-graph", *files, "--method", "igl")
     assert ended.code == 0
     assert ended.out.startswith("IGL with beta = ")
@@ -53,14 +52,14 @@ def test_words_for_people(tacit, files):  # noqa: F811
     assert "graphs/a" in ended.out
 
 
-def test_without_files_there_is_an_example(tacit):  # noqa: F811
+def test_without_files_there_is_an_example(tacit):
     ended = tacit("learn-graph", "--epsilon", "8", "--seed", "1")
     assert ended.code == 0
     assert "made-up signals" in ended.err
     assert "this is a simulation" in ended.out
 
 
-def test_rounds(tacit, files):  # noqa: F811
+def test_rounds(tacit, files):
     shape = ("--beta", "0.1", "--rho", "0.1", "--lam", "0.01", "--clip", "20")
     options = ("--release", "rounds", "--rounds", "5", "--local-steps", "1", *shape)
     ended = tacit("learn-graph", *files, *options, "--epsilon", "2", "--out", "out")
@@ -79,7 +78,7 @@ def test_rounds(tacit, files):  # noqa: F811
         ("p,q,r,s,t,u,v,w\n" + "1,2,3,4,5,6,7,8\n" * 2, "names other vertices than"),
     ],
 )
-def test_bad_files(tacit, files, tmp_path, text, sentence):  # noqa: F811
+def test_bad_files(tacit, files, tmp_path, text, sentence):
     """One sentence, exit code 2, and nothing half-written."""
     (tmp_path / "a.csv").write_text(text)
     np.savetxt(tmp_path / "b.csv", DATA.signals[1], delimiter=",", header=",".join(NAMES), comments="")
@@ -90,7 +89,7 @@ def test_bad_files(tacit, files, tmp_path, text, sentence):  # noqa: F811
     assert not (tmp_path / "out").exists()
 
 
-def test_bad_options(tacit, files, tmp_path):  # noqa: F811
+def test_bad_options(tacit, files, tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full/x").write_text("")
     (tmp_path / "broken.npz").write_text("no archive")
@@ -108,7 +107,7 @@ def test_bad_options(tacit, files, tmp_path):  # noqa: F811
     assert not (tmp_path / "graphs").exists() or not any((tmp_path / "graphs").iterdir())
 
 
-def test_a_graph_too_large_to_draw(tacit, tmp_path):  # noqa: F811
+def test_a_graph_too_large_to_draw(tacit, tmp_path):
     data = synthetic.barabasi_albert(vertices=310, clients=2, signals=30, seed=0)
     np.savez(tmp_path / "all.npz", one=data.signals[0], two=data.signals[1])
     ended = tacit("learn-graph", "all.npz", "--method", "fedavg", "--out", "out")

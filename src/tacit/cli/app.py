@@ -37,7 +37,7 @@ def emit(value: dict[str, Any]) -> None:
 
 def main() -> None:
     """Entry point of the command."""
-    from tacit.cli import account, audit, compare, learn_graph, listing, report, reproduce, train  # noqa: F401  (each adds its command)
+    from tacit.cli import account, audit, claims, compare, learn_graph, listing, report, reproduce, train  # noqa: F401  (each adds its command)
 
     with warnings.catch_warnings():
         warnings.showwarning = _warn

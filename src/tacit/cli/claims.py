@@ -1,0 +1,30 @@
+"""`tacit claims`: what papers say their methods cost, beside what those cost."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tacit.cli.app import app, emit, say
+
+
+@app.command()
+def claims(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """The ε of five papers: as printed, by their own formulas, and as guaranteed."""
+    from tacit.audit.papers import stated
+    from tacit.privacy.statement import rounded_up
+    from tacit.reproduce.reproduce import aligned
+
+    rows = stated()
+    if as_json:
+        emit({"claims": [row.as_dict() for row in rows]})
+        return
+    lines = ["| paper | printed ε | by its formula | guaranteed | δ | for each | published settings |", "| --- |"]
+    for row in rows:
+        spent = "none" if row.guaranteed is None else rounded_up(row.guaranteed)
+        cells = [row.paper, f"{row.printed:g}", f"{row.formula:.4g}", spent, f"{row.delta:g}", row.unit]
+        lines.append(f"| {' | '.join(cells)} | {row.setting}: {row.note} |")
+    say(aligned("\n".join(lines)))

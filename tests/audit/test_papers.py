@@ -1,0 +1,47 @@
+"""What the papers state, held to the check numbers."""
+
+import json
+
+import pytest
+
+from tacit.audit.papers import stated
+
+EXPECTED = [
+    ("Dyn-D²P", 1.0, 1.0, 3.03),
+    ("LT-ADMM-DP", 19.6, 25.56, 708.6),
+    ("LT-ADMM-DP", 19.6, 25.56, 2.23),
+    ("DP-Norm", 1.0, 1.0, 0.639),
+    ("DP-Norm", 0.5, 0.5, 0.305),
+    ("PPGL", 50.0, 50.0, 6.82),
+    ("PPGL", 50.0, 50.0, 4.54),
+    ("DPPS / PartPSP", 5000.0, 5000.0, None),
+]
+
+
+def test_every_number_of_the_table():
+    rows = stated()
+    assert [row.paper for row in rows] == [paper for paper, *_ in EXPECTED]
+    for row, (_, printed, formula, guaranteed) in zip(rows, EXPECTED, strict=True):
+        assert row.printed == printed
+        assert row.formula == pytest.approx(formula, rel=1e-3)
+        assert row.guaranteed == (None if guaranteed is None else pytest.approx(guaranteed, rel=5e-3))
+
+
+def test_the_command_prints_them(tacit):
+    table = tacit("claims")
+    assert table.code == 0, table.err
+    assert len(table.out.splitlines()) == 1 + len(EXPECTED)
+    assert "708.7" in table.out
+    rows = json.loads(tacit("claims", "--json").out)["claims"]
+    assert [row["paper"] for row in rows] == [paper for paper, *_ in EXPECTED]
+
+
+def test_the_audit_command(tacit):
+    asked = ("audit", "--trials", "400", "--rounds", "2", "--set", "batch.size=")
+    ended = tacit(*asked, "--json")
+    assert ended.code == 0, ended.err
+    found = json.loads(ended.out)
+    assert found["holds"]
+    assert found["lower"] <= found["guaranteed"]
+    assert "the guarantee holds" in tacit(*asked).out
+    assert tacit("audit", "--trials", "4").code == 2
