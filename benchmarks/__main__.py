@@ -13,6 +13,7 @@ from typing import Any
 
 from benchmarks.arena import compete
 from benchmarks.case import Case
+from benchmarks.graphs import measured
 from benchmarks.peers import DECENT, FLOWER, NotMeasured, measure
 from benchmarks.table import page
 
@@ -78,6 +79,7 @@ def run(quick: bool, threads: int, seconds: float, peers: bool) -> dict[str, Any
             results["peers"].append({"title": peer.title, "reason": str(reason)})
     results["growth"] = list(growth(seconds / 3, quick))
     results["published"] = published(seconds)
+    results["graphs"] = measured() if peers else []
     return results
 
 
@@ -101,14 +103,17 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of every contender (default: all cores)")
     parser.add_argument("--seconds", type=float, help="a case takes at least (default: 15, or 3 if quick)")
     parser.add_argument("--published", action="store_true", help="only DP-Norm's experiment; the rest stays as it was")
-    parser.add_argument("--no-peers", action="store_true", help="leave out Flower and decent-bench")
+    parser.add_argument("--graphs", action="store_true", help="only the graph learners; the rest stays as it was")
+    parser.add_argument("--no-peers", action="store_true", help="leave out Flower, decent-bench and pygsp2")
     options = parser.parse_args()
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[variable] = str(options.threads)
     seconds = options.seconds or (3.0 if options.quick else 15.0)
     name = "quick" if options.quick else "results"
-    if options.published:
-        results = json.loads((HERE / f"{name}.json").read_text()) | {"published": published(seconds)}
+    if options.published or options.graphs:
+        results = json.loads((HERE / f"{name}.json").read_text())
+        results |= {"published": published(seconds)} if options.published else {}
+        results |= {"graphs": measured()} if options.graphs else {}
     else:
         results = run(options.quick, options.threads, seconds, not options.no_peers)
     write(results, name)

@@ -35,7 +35,10 @@ def dp_norm() -> Step:
     model = Model(module, weight_decay=1e-3)
     task = Task(model, data, parts, batch=BATCH, sampling="permutation", epochs=STEPS * BATCH // RECORDS)
     graph = graphs.build("ring", {"nodes": NODES})
-    network, algorithm = Simulated(graph), algorithms.build("dp-norm", {"sigma": 0.171}).over(1_000_000)
+    network, algorithm = (
+        Simulated(graph),
+        algorithms.build("dp-norm", {"sigma": 0.171, "smoothness": 0.5}).over(1_000_000),
+    )
     state, t = algorithm.start(task, graph), 0
 
     def step() -> None:

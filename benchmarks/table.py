@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from benchmarks.graphs import lines
 from benchmarks.limits import SIDE
 from benchmarks.published import sentence
 
@@ -35,6 +36,7 @@ def page(results: Row) -> str:
         "|---|---|---|---|",
         *(_peer(row) for row in results["peers"]),
         "",
+        *lines(results.get("graphs", [])),
         "| what grows (logistic but for d; per record) | " + "seconds a round | MB |",
         "|---|---|---|",
         *(f"| {row['what']} | {number(row['seconds'])} | {row['memory']:.0f} |" for row in results["growth"]),

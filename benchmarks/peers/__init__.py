@@ -43,7 +43,7 @@ class NotMeasured(Exception):
 
 def measure(peer: Peer, rounds: int, seconds: float) -> tuple[Measured, Measured]:
     """Tacit and the peer; Tacit before and after, and the slower of the two is what counts."""
-    python = _environment(peer)
+    python = environment(peer)
     before = compete([peer.ours], None, seconds)[peer.ours]
     quiet = {"RAY_USAGE_STATS_ENABLED": "0", "FLWR_TELEMETRY_ENABLED": "0"}
     command = [str(python), str(HERE / f"{peer.script}.py"), str(rounds), *peer.args]
@@ -59,14 +59,14 @@ def measure(peer: Peer, rounds: int, seconds: float) -> tuple[Measured, Measured
     return max(before, after, key=lambda m: m.seconds), theirs
 
 
-def _environment(peer: Peer) -> Path:
+def environment(peer: Peer) -> Path:
     """The interpreter of the peer's environment, which is made the first time."""
     python = ENVIRONMENTS / peer.script / "bin" / "python"
     if not (ENVIRONMENTS / peer.script / "ready").exists():
         base = next(_interpreters(peer.python), None)
         if base is None:
             raise NotMeasured(f"there is no Python {peer.python} here")
-        install = [str(python), "-m", "pip", "install", "--quiet", peer.requirement]
+        install = [str(python), "-m", "pip", "install", "--quiet", *peer.requirement.split()]
         for command in ([base, "-m", "venv", "--clear", str(ENVIRONMENTS / peer.script)], install):
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:

@@ -26,7 +26,14 @@ def published(**algorithm):
     x, y = torch.zeros(24_000, 4), torch.arange(24_000) % 2
     data = Dataset("empty", x, y, x[:10], y[:10], 2)
     task = Task(Model(torch.nn.Linear(4, 2)), data, np.split(np.arange(24_000), 6), batch=2000, sampling="permutation")
-    return algorithms.build("dp-norm", algorithm).over(2000), task
+    return algorithms.build("dp-norm", {"smoothness": 0.5, **algorithm}).over(2000), task
+
+
+DIGITS = {
+    "data": {"name": "digits", "normalise": "unit"},
+    "model": {"name": "logistic", "biases": False},
+    "batch": {"size": 100, "sampling": "permutation"},
+}
 
 
 def test_the_published_numbers():
@@ -43,10 +50,10 @@ def test_the_published_numbers():
 def test_what_a_claim_guarantees(claimed, guaranteed):
     config = Config.parse(
         {
+            **DIGITS,
             "rounds": 2000,
             "graph": {"name": "ring", "nodes": 6},
-            "algorithm": {"name": "dp-norm", "clip": 1.0},
-            "batch": {"size": 100, "sampling": "permutation"},
+            "algorithm": {"name": "dp-norm", "clip": 1.0, "smoothness": 0.5},
             "privacy": {"epsilon": claimed, "delta": 1e-3, "calibration": "paper"},
         }
     )
@@ -71,7 +78,7 @@ def test_without_noise_it_agrees_and_reaches_the_optimum():
     task = quadratic_task()
     algorithm = algorithms.build("ecl", {"lr": 0.05, "local_steps": 4}).over(1500)
     state = run_rounds(algorithm, task, Simulated(RING), 1500)
-    assert torch.allclose(algorithm.models(state), task.data.x.double().mean(0).expand(6, -1), atol=1e-8)
+    assert torch.allclose(algorithm.models(state), task.data.x.double().mean(0).expand(6, -1), rtol=0, atol=1e-8)
 
 
 def test_ecl_is_dp_norm_with_neither_noise_nor_normalisation():
@@ -95,7 +102,7 @@ def drawn(task, purpose, node, step, sigma):
 def test_it_agrees_with_the_loop_over_nodes_with_noise_on(graph, step, inner_noise):
     mu, alpha, inner, bound, sigma = 0.02, 0.3, 5, 0.9, 0.05
     params = {"lr": mu, "alpha": alpha, "local_steps": inner, "clip": bound, "sigma": sigma, "step": step}
-    params["inner_noise"] = inner_noise
+    params |= {"inner_noise": inner_noise, "smoothness": 0.5}
     algorithm, task = algorithms.build("dp-norm", params).over(30), quadratic_task()
     edges = list(zip(*(ends.tolist() for ends in graph.edges(0)), strict=True))
     neighbours = {i: [j for a, j in edges if a == i] for i in range(6)}
@@ -122,8 +129,8 @@ def test_it_agrees_with_the_loop_over_nodes_with_noise_on(graph, step, inner_noi
                 lam = eta / gamma * (z[i, j] - sign[j] * (w[i] + noise))
                 y[i, j] = 2 / eta * lam - z[i, j]
         z = {(i, j): y[j, i] for i, j in edges}
-        assert np.allclose(state.x.numpy(), w, atol=1e-9)
-        assert np.allclose(state.z.numpy(), np.stack([z[edge] for edge in edges]), atol=1e-9)
+        assert np.allclose(state.x.numpy(), w, rtol=0, atol=1e-9)
+        assert np.allclose(state.z.numpy(), np.stack([z[edge] for edge in edges]), rtol=0, atol=1e-9)
 
 
 def norms(alpha, asynchronous, rounds, width):
@@ -140,10 +147,11 @@ def norms(alpha, asynchronous, rounds, width):
 
 def test_exchanged_at_random_steps_duals_grow_like_the_root_of_the_rounds_unless_normalised():
     """Squared norms grow linearly: from round 50 to 650 three times as much as to 250. One run's ratio deviates by
-    about 0.4 with 200 coordinates, so 0.3 with 400: ± 1 is three of these. Normalised, they stay within 5 %."""
+    about 0.3, so ± 0.85 is nearly three of these; norms that grow like r^¼ would have 2.1, those that settle 1.
+    Normalised, they stay within 5 %."""
     found = norms(0.0, True, 670, 400)[:, 1] ** 2
     early, middle, late = (found[r - 20 : r + 20].mean() for r in (50, 250, 650))
-    assert (late - early) / (middle - early) == pytest.approx(3.0, abs=1.0)
+    assert (late - early) / (middle - early) == pytest.approx(3.0, abs=0.85)
     assert late > 1.5 * middle  # and they are far from settled
     normalised = norms(0.2, True, 670, 400)[:, 1]
     assert normalised[630:].mean() == pytest.approx(normalised[30:70].mean(), rel=0.05)
@@ -165,24 +173,83 @@ def test_exchanged_all_together_the_models_walk_and_the_duals_settle():
     assert (last[0.2] < last[0.0]).all()
 
 
+def worst(batch, sampling, epochs, smooth, decay=0.0):
+    """Two tasks that differ in the first record, whose slope is ±1000; the loss of all others is −L w²/2, which drives
+    what differs further apart as fast as L-smoothness allows."""
+
+    def loss(w, x, y):
+        return torch.where(y == 1, x * w, -smooth * w**2 / 2).sum()
+
+    tasks = []
+    for slope in (1000.0, -1000.0):
+        x, y = torch.full((48, 1), slope), torch.zeros(48, dtype=torch.long)
+        y[0] = 1
+        data = Dataset("worst", x, y, x, y, 2)
+        model = Model.from_loss(loss, torch.zeros(1, dtype=torch.float64), weight_decay=decay)
+        options = {"batch": batch, "sampling": sampling, "epochs": epochs, "dtype": torch.float64}
+        tasks.append(Task(model, data, np.split(np.arange(48), 6), **options))
+    return tasks
+
+
 @pytest.mark.parametrize("bound", ["lemma", "contraction"])
-@pytest.mark.parametrize(("batch", "sampling"), [(None, "poisson"), (4, "permutation"), (2, "without-replacement")])
-def test_a_record_moves_a_round_by_no_more_than_the_bound(bound, batch, sampling):
-    """Two data sets that differ in one record, the same noise: w differs by at most Δ₂ in every round."""
-    params = {"lr": 0.02, "local_steps": 4, "alpha": 0.2, "sigma": 0.1, "clip": 1.0, "smoothness": 1.0, "bound": bound}
-    tasks = [quadratic_task(records=8, batch=batch, sampling=sampling) for _ in range(2)]
-    tasks[1].data.x[3] = -50 * tasks[1].data.x[3] + 40
-    algorithm = algorithms.build("dp-norm", params).over(40)
-    most = algorithm.sensitivity(tasks[0], RING)[0]
-    network, states = Simulated(RING), [algorithm.start(task, RING) for task in tasks]
-    moved = []
-    for r in range(40):
-        # Both see the same messages: what is released may differ, what is received may not.
-        states = [algorithm.round(r, state, task, network) for state, task in zip(states, tasks, strict=True)]
-        moved.append(float((states[0].x[0] - states[1].x[0]).norm()))
-        states[1] = type(states[1])(states[1].x, states[0].z, states[1].dual)
-    least = {"lemma": 0.02, "contraction": 0.1 if sampling == "without-replacement" else 0.3}[bound]
-    assert least * most < max(moved) <= most
+@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize(
+    ("batch", "sampling", "epochs"),
+    [
+        (None, "poisson", 1),
+        (4, "permutation", 1),
+        (4, "permutation", 3),
+        (3, "permutation", 1),
+        (4, "without-replacement", 1),
+        (4, "poisson", 1),
+    ],
+)
+def test_a_record_moves_a_round_by_no_more_than_the_bound(batch, sampling, epochs, steps, bound):
+    """Neighbouring data, the same messages: w differs by at most Δ₂ in every round, and comes near it where the worst
+    draws are likely."""
+    smooth, lr = 1.0, 0.02
+    for alpha, step, decay in ((0.0, "paper", 0.0), (0.2, "code", 1.0)):
+        tasks = worst(batch, sampling, epochs, smooth, decay)
+        params = {"lr": lr, "local_steps": steps, "alpha": alpha, "step": step, "clip": 1.0}
+        algorithm = algorithms.build("dp-norm", {**params, "smoothness": smooth, "bound": bound, "sigma": 0.1}).over(
+            150
+        )
+        most = algorithm.sensitivity(tasks[0], RING)[0]
+        network, states = Simulated(RING), [algorithm.start(task, RING) for task in tasks]
+        moved = []
+        for r in range(60):
+            states = [algorithm.round(r, state, task, network) for state, task in zip(states, tasks, strict=True)]
+            moved.append(float((states[0].x[0] - states[1].x[0]).norm()))
+            states = [type(state)(state.x, torch.zeros_like(state.z), state.dual) for state in states]
+        assert max(moved) <= most * (1 + 1e-9)
+        if bound == "contraction" and sampling == "permutation" and not decay:
+            assert max(moved) > 0.85 * most
+
+
+def test_steps_that_do_not_forget_have_no_sensitivity():
+    for decay, sampling, match in ((110.0, "permutation", "do not forget"), (0.0, "poisson", "Poisson")):
+        task = worst(1, sampling, 1, 4.0, decay)[0]
+        algorithm = algorithms.build("dp-norm", {"lr": 0.05, "smoothness": 4.0, "sigma": 0.1, "local_steps": 2})
+        with pytest.raises(TacitError, match=match):
+            algorithm.start(task, RING)
+
+
+def test_what_smoothness_is_must_be_said_and_be_true():
+    task = published()[1]
+    with pytest.raises(TacitError, match="set smoothness to L"):
+        algorithms.build("dp-norm", {"sigma": 0.1}).start(task, RING)
+    with pytest.raises(TacitError, match=r"smoothness = 0\.4, but on these records it is 0\.5"):
+        algorithms.build("dp-norm", {"sigma": 0.1, "smoothness": 0.4}).start(task, RING)
+    assert task.smoothness == 0.5  # records of length 0, and biases
+    assert quadratic_task().smoothness is None
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"lr": 0.0}, {"alpha": -0.1}, {"local_steps": 0}, {"clip": 0.0}, {"smoothness": -1.0}, {"sigma": -1.0}]
+)
+def test_parameters_without_meaning_are_refused(wrong):
+    with pytest.raises(TacitError, match=f"{next(iter(wrong))} must be"):
+        algorithms.build("dp-norm", wrong)
 
 
 def test_the_published_steps_forget_four_times_what_the_lemma_counts():
@@ -192,16 +259,17 @@ def test_the_published_steps_forget_four_times_what_the_lemma_counts():
 
 def test_asynchronous_exchange_has_no_guarantee_and_is_the_same_by_seed():
     config = {
+        **DIGITS,
         "rounds": 6,
         "graph": {"name": "ring", "nodes": 5},
-        "algorithm": {"name": "dp-norm", "sigma": 0.1, "asynchronous": True},
-        "batch": {"size": 32, "sampling": "permutation"},
+        "algorithm": {"name": "dp-norm", "sigma": 0.1, "smoothness": 0.5, "asynchronous": True},
     }
     runs = [from_config(Config.parse(config)).go() for _ in range(2)]
     assert torch.equal(runs[0].models, runs[1].models)
     assert runs[0].privacy.guaranteed is None
     assert runs[0].network.traffic.messages == 6 * 10
-    together = from_config(Config.parse({**config, "algorithm": {"name": "dp-norm", "sigma": 0.1}})).go()
+    synchronous = {"name": "dp-norm", "sigma": 0.1, "smoothness": 0.5}
+    together = from_config(Config.parse({**config, "algorithm": synchronous})).go()
     assert together.privacy.guaranteed is not None
     assert not torch.equal(together.models, runs[0].models)
 

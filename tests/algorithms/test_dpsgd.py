@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tacit.algorithms import algorithms
+from tacit.errors import TacitError
 from tacit.graphs import graphs
 from tacit.networks import Simulated
 from tacit.runs.build import from_config
@@ -35,7 +36,7 @@ def compare(name, oracle, **params):
     state = algorithm.start(task, RING)
     for r, expected in enumerate(oracle(task)):
         state = algorithm.round(r, state, task, network)
-        assert np.allclose(algorithm.models(state).numpy(), expected, atol=1e-9)
+        assert np.allclose(algorithm.models(state).numpy(), expected, rtol=0, atol=1e-9)
 
 
 def neighbours(i):
@@ -83,11 +84,23 @@ def test_dp_admm_is_its_update(average, diameter):
     compare("dp-admm", oracle, rho=rho, average=average, diameter=diameter)
 
 
-def test_table_2_writes_the_growing_step_with_epsilon():
-    """G²KR ln(1.25/δ)/(d² ε²) of the paper is σ²/8, σ = 2G √(2KR ln(1.25/δ))/(ε d) being the noise on a gradient."""
-    g, steps, delta, epsilon, d = 1.3, 200, 1e-3, 0.7, 40
-    sigma = 2 * g * math.sqrt(2 * steps * math.log(1.25 / delta)) / (epsilon * d)
-    assert sigma**2 / 8 == pytest.approx(g**2 * steps * math.log(1.25 / delta) / (d * epsilon) ** 2)
+def test_the_growing_step_is_table_2_s():
+    """η = √(2kr)/D · √(G²/N² + pG² KR ln(1.25/δ)/(d² ε²)), which the method writes with its noise instead of ε."""
+    epsilon, delta, rounds, diameter = 0.7, 1e-3, 5, 3.0
+    config = {
+        "rounds": rounds,
+        "graph": {"name": "ring", "nodes": 5},
+        "sharding": {"name": "iid", "records": 280},
+        "algorithm": {"name": "dp-admm", "clip": 1.3, "local_steps": INNER, "diameter": diameter},
+        "batch": {"size": 35, "sampling": "without-replacement"},
+        "privacy": {"epsilon": epsilon, "delta": delta, "calibration": "paper"},
+    }
+    run = from_config(Config.parse(config))
+    spent = run.task.d * 1.3**2 * rounds * INNER * math.log(1.25 / delta) / (280 * epsilon) ** 2
+    for k, r in ((1, 1), (3, 4)):
+        expected = math.sqrt(2 * k * r) / diameter * math.sqrt(1.3**2 / 25 + spent)
+        found = run.algorithm._eta(k - 1, r - 1, run.task, run.network.graph)
+        assert found.flatten().tolist() == pytest.approx([expected] * 5, rel=1e-6)
 
 
 def test_a_single_node_is_sgd_on_everything():
@@ -97,7 +110,7 @@ def test_a_single_node_is_sgd_on_everything():
     w = np.zeros(D)
     for _ in range(8 * INNER):
         w = w - MU * (w - task.data.x.double().numpy()).mean(0)
-    assert np.allclose(models.numpy(), w, atol=1e-12)
+    assert np.allclose(models.numpy(), w, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("sampling", ["poisson", "without-replacement", "permutation"])
@@ -130,3 +143,20 @@ def test_norms_are_in_the_history():
     last = run.history[-1]
     assert last["primal_norm"] == pytest.approx(float(run.models.norm(dim=1).mean()), rel=1e-5)
     assert last["dual_norm"] == pytest.approx(float(run._at.state.dual.norm(dim=1).mean()), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["dp-sgd", "dp-admm"])
+def test_a_round_without_steps_is_refused(name):
+    with pytest.raises(TacitError, match="at least 1 local step"):
+        algorithms.build(name, {"local_steps": 0})
+
+
+@pytest.mark.parametrize("name", ["sgpdp", "pedfl"])
+def test_weight_decay_has_no_place_where_steps_are_bounded_by_the_clip(name):
+    config = {
+        "model": {"name": "logistic", "weight_decay": 0.1},
+        "algorithm": name,
+        "graph": {"name": "ring", "nodes": 4},
+    }
+    with pytest.raises(TacitError, match="weight decay is not clipped"):
+        from_config(Config.parse({**config, "privacy": {"epsilon": 5.0}}))

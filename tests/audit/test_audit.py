@@ -21,13 +21,15 @@ PRIVATE = [
     for name in algorithms
     if {"noise_multiplier", "noise_rate", "sigma"} & set(algorithms.parameters(name)) and name != "d2p"
 ]
-PARAMETERS = {"partpsp": {"share": ["0.weight"]}}
+PARAMETERS = {"partpsp": {"share": ["0.weight"]}, "dp-norm": {"smoothness": 0.5}}
 WITHOUT_DATA = ("dpps", "consensus")
 
 
 def config(name, epsilon=2.0, **batch):
     return Config.parse(
         {
+            "data": {"name": "digits", "normalise": "unit"},
+            "model": {"name": "logistic", "biases": name == "partpsp"},
             "graph": {"name": "ring", "nodes": 6},
             "algorithm": {"name": name, **PARAMETERS.get(name, {})},
             "batch": batch,

@@ -89,7 +89,11 @@ def test_a_config_file(tacit):
 NEEDS = {
     "d2p": ["algorithm.clip=[1,1,1,1,1,1]", "algorithm.noise_multiplier=[1,1,1,1,1,1]"],
     "partpsp": ['algorithm.share=["0.weight"]'],
-} | {name: ["graph=ring"] for name in ("lt-admm", "lt-admm-dp", "porter", "dp-norm", "ecl", "dp-admm")}
+    "dp-norm": [
+        *("graph=ring", "data.normalise=unit", "model.biases=false"),
+        *("algorithm.smoothness=0.5", "batch.sampling=permutation"),
+    ],
+} | {name: ["graph=ring"] for name in ("lt-admm", "lt-admm-dp", "porter", "ecl", "dp-admm")}
 
 
 @pytest.mark.parametrize("name", list(algorithms))

@@ -23,7 +23,7 @@ PARAMETERS = {
     "lt-admm": {"rho": 1.0},
     "lt-admm-dp": {"rho": 1.0},
     "prisma": {"average": "gossip"},
-    "dp-norm": {"alpha": 0.0, "local_steps": 2, "smoothness": 1e-3},
+    "dp-norm": {"alpha": 0.0, "local_steps": 2, "lr": 3e-4, "smoothness": 20.0},
     "ecl": {"local_steps": 2},
     "dp-sgd": {"local_steps": 1},
     "dp-admm": {"local_steps": 2},
@@ -50,6 +50,8 @@ def silent(name: str, rounds: int, lr: float):
         return private(name, rounds, lr=lr, clip=[bound] * rounds, noise_multiplier=[noise] * rounds)
     wanted = dict.fromkeys(("clip", "clip_difference"), bound) | {"sync_every": None}
     wanted |= dict.fromkeys(("noise_multiplier", "noise_rate", "sigma", "sigma_first"), noise)
+    if name == "dp-norm":
+        wanted |= {"smoothness": 1e-3}  # there is next to no noise to rest on it
     if name == "dp-admm":
         wanted |= {"rho": 0.25 / lr}  # it weighs neighbours against 1/lr
     known = algorithms.parameters(name)

@@ -44,6 +44,8 @@ class Clipped(Algorithm[S]):
                 raise TacitError(f"{self.name}: {key} must be positive and finite, not {value}")
         if self.sigma is not None and not 0 <= self.sigma < np.inf:
             raise TacitError(f"{self.name}: sigma must be 0 or more, not {self.sigma}")
+        if self.steps < 1:
+            raise TacitError(f"{self.name}: a round needs at least 1 local step, not {self.steps}")
         if self.clip is None and self.sigma != 0:
             raise TacitError(f"{self.name}: noise protects only what is clipped: set clip, or sigma = 0")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -48,7 +49,8 @@ class DPNorm(Algorithm[Normed]):
     Claim: Theorem 1. Formal guarantee: a round releases w + n, where a record moves w by Δ₂ at most, so R rounds are
     exactly √R Δ₂/σ-GDP. Lemma 1 has Δ₂ = 2cμG (K/d_i + 1/B) with c = 1 + 2(γ + 1). `bound = "contraction"` counts what
     the steps really forget (see `sensitivity`), at the published settings a quarter of it. Clipping makes every
-    record's gradient at most G; that the loss is L-smooth is taken for granted.
+    record's gradient at most G; that every record's loss is L-smooth is taken for granted, so L must be stated where
+    there is noise. For logistic regression it is known, ‖x‖²/2 without and (‖x‖² + 1)/2 with biases, and checked.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("undirected", "connected", "static")
@@ -57,13 +59,23 @@ class DPNorm(Algorithm[Normed]):
     alpha: float = 0.2
     local_steps: int = 10
     clip: float = 1.0
-    smoothness: float = 0.5
+    smoothness: float | None = None
     sigma: float | None = None
     step: Literal["paper", "code"] = "paper"
     bound: Literal["lemma", "contraction"] = "lemma"
     inner_noise: bool = False
     asynchronous: bool = False
     scale: float | Array | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        for key, value in {"lr": self.lr, "clip": self.clip}.items():
+            if not 0 < value < math.inf:
+                raise TacitError(f"DP-Norm: {key} must be positive and finite, not {value}")
+        for key, size in {"alpha": self.alpha, "smoothness": self.smoothness, "sigma": self.sigma}.items():
+            if size is not None and not 0 <= size < math.inf:
+                raise TacitError(f"DP-Norm: {key} must be 0 or more and finite, not {size}")
+        if self.local_steps < 1:
+            raise TacitError(f"DP-Norm: local_steps must be at least 1, not {self.local_steps}")
 
     @property
     def title(self) -> str:
@@ -73,16 +85,21 @@ class DPNorm(Algorithm[Normed]):
 
     @property
     def assumes(self) -> str | None:
-        return f"the loss of every record is L-smooth with L = {self.smoothness:g}"
+        return f"the loss of every record is L-smooth with L = {self.smoothness or 0.0:g}"
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return ("A node's own model has no noise on it: what is guaranteed is what its messages tell, not the model.",)
+        return (
+            "A node's own model has no noise on it: what is guaranteed is what its messages tell, not the model, nor "
+            "accuracies, losses and norms measured on models.",
+        )
 
     def sampling(self, task: Task) -> Sampling:
         return Sampling("none", np.ones(task.n), "replace-one")
 
     def start(self, task: Task, graph: Graph) -> Normed:
+        if self.sigma != 0:
+            self.sensitivity(task, graph)  # what has none is refused now
         x = task.initial()
         return Normed(x, x.new_zeros(len(at_start(task, graph).row), task.d), x.new_zeros(task.n))
 
@@ -117,25 +134,31 @@ class DPNorm(Algorithm[Normed]):
     def sensitivity(self, task: Task, graph: Graph) -> Array:
         """Δ₂: how far a record moves the w that a node carries from round to round, all it heard being the same.
 
-        A step shrinks what two runs differ by to at most ϱ = γ (1 + μL)/(γ + ημE), clipped gradients being L-Lipschitz
-        too, and a record in its batch adds γ/(γ + ημE) · 2μG/B. One that is drawn once in b steps thus makes
-        at most 1/(1 − ϱᵇ) times that, or 1 + ϱ/(1 − ϱᵇ) where rounds end amid an epoch (`contraction`).
+        A step shrinks what two runs differ by to at most ϱ = γ (|1 − μω| + μL)/(γ + ημE), ω the weight decay, clipped
+        gradients being L-Lipschitz too, and a record in its batch adds γ/(γ + ημE) · 2μG/B. One that is drawn once in b
+        steps thus makes at most 1/(1 − ϱᵇ) times that, or 1 + ϱ/(1 − ϱᵇ) where rounds end amid an epoch (`contraction`).
+        A Poisson batch may hold all d_i records and is divided by B all the same, so L counts d_i/B times there.
         Lemma 1 counts K B/d_i + 1 steps a round, and what they leave behind with c; it must not be the smaller one.
         """
+        smooth = self._smoothness(task)
         degree = graph.out_degrees(0)[task.nodes].astype(np.float64)
         eta = self._eta(degree)
         gamma = 1 + self.alpha * eta
         shrink = gamma / (gamma + eta * self.lr * degree)
-        growth = shrink * (1 + self.lr * self.smoothness)
-        if (growth >= 1).any():
-            raise TacitError(f"{self.title}: steps of lr = {self.lr:g} do not forget, so no sensitivity is known")
+        load = task.sizes / task.sampler.batch if task.sampler.kind == "poisson" else 1.0
+        growth = shrink * (abs(1 - self.lr * task.model.weight_decay) + self.lr * smooth * load)
+        if not (growth < 1).all():
+            raise TacitError(
+                f"{self.title}: with lr = {self.lr:g} and L = {smooth:g} steps do not forget, so no sensitivity is known"
+                f"{': batches of a fixed size do better than Poisson ones' if task.sampler.kind == 'poisson' else ''}"
+            )
         once = 2 * self.lr * self.clip / task.sampler.batch
         fading = 1 / (1 - growth**task.sampler.period)
         lasting: Array = shrink * np.where(self.local_steps % task.sampler.period == 0, fading, 1 + growth * fading)
         if self.bound == "contraction":
             return once * lasting
         c = 1 + 2 * (gamma + 1)
-        limit = float((1 / (c * self.local_steps * self.smoothness)).min())
+        limit = float((1 / np.maximum(c * self.local_steps * smooth, 1e-300)).min())
         if self.lr > limit:
             raise TacitError(f"{self.title}: lr = {self.lr:g} is above 1/(cKL) = {limit:.4g}, which Lemma 1 needs")
         times = self.local_steps * task.sampler.batch / task.sizes + 1
@@ -176,6 +199,18 @@ class DPNorm(Algorithm[Normed]):
         bound = None if self.sigma == 0 else self.sensitivity(task, network.graph)
         bounded = Bounded(value, bound, "l2", self.sampling(task), t, "model", task.source)
         return known.mechanism(task.nodes).release(bounded)
+
+    def _smoothness(self, task: Task) -> float:
+        """L as stated, which must not be below what is known of the model."""
+        if self.smoothness is None:
+            raise TacitError(
+                f"{self.title}: what a record can do depends on how smooth the loss is: set smoothness to L, "
+                "0.5 for logistic regression without biases on records of unit norm"
+            )
+        known = task.smoothness
+        if known is not None and known > self.smoothness * (1 + 1e-6):
+            raise TacitError(f"{self.title}: smoothness = {self.smoothness:g}, but on these records it is {known:.4g}")
+        return self.smoothness
 
     def _inner(self, w: Tensor, step: int, task: Task, network: Network) -> Tensor:
         """Noise of the release's deviation, for inner step number `step`."""

@@ -48,8 +48,6 @@ class LTADMM(Clipped[OnEdges]):
         for key, value in {"beta": self.beta, "rho": self.rho}.items():
             if not 0 < value < math.inf:
                 raise TacitError(f"{self.name}: {key} must be positive and finite, not {value}")
-        if self.tau < 1:
-            raise TacitError(f"{self.name}: tau must be at least 1, not {self.tau}")
 
     @property
     def title(self) -> str:

@@ -84,6 +84,13 @@ class OverDPPS(Algorithm[S]):
                 "shared: leave out share, or use partpsp"
             )
 
+    def on(self, task: Task, graph: Graph) -> Self:
+        if task.model.weight_decay and self.noise_rate != 0:
+            raise TacitError(
+                f"{self.title} bounds its steps by clipping gradients, and weight decay is not clipped: leave it out"
+            )
+        return self
+
     @property
     def title(self) -> str:
         return f"{self.name} without noise" if self.noise_rate == 0 else self.name

@@ -95,6 +95,10 @@ def dp_norm_claim(multiplier: float, delta: float, rounds: int) -> float:
     def excess(log_epsilon: float) -> float:
         return math.log(dp_norm_j(math.exp(log_epsilon), delta, rounds) / multiplier)
 
+    if excess(40.0) > 0:
+        return math.inf  # next to no noise
+    if excess(-40.0) < 0:
+        return 0.0
     return math.exp(float(optimize.brentq(excess, -40.0, 40.0, xtol=1e-12)))
 
 

@@ -99,6 +99,17 @@ class Model:
         """Whether there are outputs to compare with the labels; a bare loss function has none."""
         return isinstance(self._objective, ModuleObjective)
 
+    def smoothness(self, square: float) -> float | None:
+        """The L of the losses of records with ‖x‖² up to `square`, where it is known: one linear layer's outputs into
+        the default loss, whose Hessian is (diag p − ppᵀ) ⊗ xxᵀ, biases counting as an input of 1; else None."""
+        objective = self._objective
+        if not isinstance(objective, ModuleObjective) or objective.loss is not cross_entropy:
+            return None
+        layers = [layer for layer in objective.module.modules() if not isinstance(layer, nn.Sequential | nn.Flatten)]
+        if len(layers) != 1 or type(layers[0]) is not nn.Linear:
+            return None
+        return (square + (layers[0].bias is not None)) / 2
+
     def initial(self) -> Tensor:
         """The parameters (d,) the model came with."""
         return self._initial.clone()

@@ -84,10 +84,14 @@ class Sampler:
         shuffle, place = step // self._batches // self._epochs, step % self._batches
         if (shuffle != self._shuffle).any():
             self._order, self._shuffle, self._drawn = self._keys(shuffle).argsort(1), shuffle, {}
-        if place.tobytes() not in self._drawn:
-            columns = torch.from_numpy(place * batch)[:, None] + torch.arange(batch)
-            self._drawn[place.tobytes()] = _full(self._order.gather(1, columns))
-        return self._drawn[place.tobytes()]
+        key = place.tobytes()
+        if key in self._drawn:
+            return self._drawn[key]
+        columns = torch.from_numpy(place * batch)[:, None] + torch.arange(batch)
+        drawn = _full(self._order.gather(1, columns))
+        if self.distinct is not None:
+            self._drawn[key] = drawn
+        return drawn
 
     @property
     def distinct(self) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -154,6 +154,13 @@ class Task:
             local=local,
         )
 
+    @cached_property
+    def smoothness(self) -> float | None:
+        """The L of every hosted record's loss, where it is known: for logistic regression (Böhning's bound)."""
+        held = torch.from_numpy(np.unique(np.concatenate(self.shards)))
+        squares = torch.linalg.vector_norm(self.data.x[held].flatten(1), dim=1).square()
+        return self.model.smoothness(float(squares.max()))
+
     @property
     def source(self) -> Source:
         """Whose values these are: what a mechanism needs to release them."""
@@ -172,7 +179,7 @@ class Task:
         for rows, x, y in self._gathering.parts(drawn, distinct):
             weight, earlier = drawn.weight[rows, : y.shape[1]], None if before is None else before[rows]
             self.model.gradient_sum(params[rows], x, y, weight, clip and clip.at(rows), value[rows], earlier)
-        if self.model.weight_decay:  # of no record: nothing to clip, and none can move it
+        if self.model.weight_decay:  # of no record: nothing to clip
             value.add_(params if before is None else params - before, alpha=self.model.weight_decay)
         return value
 
