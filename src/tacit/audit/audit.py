@@ -7,13 +7,14 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from tacit.algorithms import Algorithm
 from tacit.audit.attack import attack
 from tacit.audit.worlds import Copies, Eavesdropper, worlds
 from tacit.errors import TacitError
 from tacit.graphs import graphs
 from tacit.privacy.noise import Noise
 from tacit.runs.build import from_config, named_algorithm, with_target
-from tacit.runs.config import Config
+from tacit.runs.config import Batch, Config, PrivacyTarget
 from tacit.runs.cost import Cost
 
 _NODES = 3  # of each little network: neighbours on both sides are all that an audited node needs
@@ -76,34 +77,52 @@ def audit(
     >>> found.holds, found.lower <= found.guaranteed <= 2.0
     (True, True)
     """
-    if trials < 40:
-        raise TacitError(f"an audit needs at least 40 trials to say anything, not {trials}")
     length = min(config.rounds, rounds)
     method = named_algorithm(config.algorithm).over(length)
     if method.share is not None:
         method = replace(method, share=("shared",))
     size, batch = _sizes(config)
-    noise, draws = Noise.from_seed(seed), config.batch
-    task, there = worlds(trials, _NODES, size, batch, draws, method, noise)
+    draws = config.batch.model_copy(update={"size": batch})
+    return attacked(
+        method, draws, size, trials=trials, privacy=config.privacy, confidence=confidence, seed=seed, watch=watch
+    )
+
+
+def attacked(
+    method: Algorithm[Any],
+    draws: Batch,
+    size: int,
+    *,
+    trials: int,
+    privacy: PrivacyTarget,
+    confidence: float = 0.95,
+    seed: int = 0,
+    others: float = 0.0,
+    watch: Callable[[int], None] = lambda done: None,
+) -> Audit:
+    """Attack all rounds of a method at nodes with `size` records; those but the canary have gradients of `others`."""
+    if trials < 40:
+        raise TacitError(f"an audit needs at least 40 trials to say anything, not {trials}")
+    task, there = worlds(trials, _NODES, size, draws, method, Noise.from_seed(seed), others)
     graph = Copies(graphs.build("ring", {"nodes": _NODES}), trials)
-    method, task.ledger.budget = with_target(method.on(task, graph), method.sampling(task), config.privacy)
+    method, task.ledger.budget = with_target(method.on(task, graph), method.sampling(task), privacy)
     network = Eavesdropper(graph, trials)
     state = method.start(task, graph)
-    for t in range(length):
+    for t in range(method.rounds):
         state = method.round(t, state, task, network)
         watch(t + 1)
-    verdict = attack(network.transcript(), there, config.privacy.delta, confidence)
-    stated = Cost(task, method, config.privacy.delta).spent(length)
+    verdict = attack(network.transcript(), there, privacy.delta, confidence)
+    stated = Cost(task, method, privacy.delta).spent(method.rounds)
     claimed = stated.claimed if stated.claimed_for == "run" else None
     return Audit(
         algorithm=method.title,
         lower=verdict.lower,
         guaranteed=stated.guaranteed,
         claimed=claimed,
-        delta=config.privacy.delta,
+        delta=privacy.delta,
         confidence=confidence,
         trials=trials,
-        rounds=length,
+        rounds=method.rounds,
         separation=verdict.separation,
     )
 

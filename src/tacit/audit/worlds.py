@@ -18,7 +18,7 @@ from tacit.privacy.noise import Noise
 from tacit.runs.config import Batch
 from tacit.tasks import Dataset, Model, Task
 
-_NOTHING, _CANARY, _OPPOSITE = 0, 1, 2
+_NOTHING, _CANARY, _OPPOSITE, _OTHER = range(4)
 _FAR = 1e6  # far beyond any clip bound: clipped, a canary's gradient has the length of the bound
 
 
@@ -63,20 +63,20 @@ class Eavesdropper(Simulated):
 
 
 def worlds(
-    trials: int, nodes: int, size: int, batch: int | None, draws: Batch, method: Algorithm[Any], noise: Noise
+    trials: int, nodes: int, size: int, draws: Batch, method: Algorithm[Any], noise: Noise, others: float = 0.0
 ) -> tuple[Task, npt.NDArray[np.bool_]]:
     """The task of all trials, and in which of them the record is there.
 
-    The loss is ⟨w, x⟩: a record's gradient is x, whatever the model is. All records are 0 but one at the first node of
-    each trial, which points as far as the clip allows: there it is, or it is not (`add-remove`), or its opposite is
-    (`replace-one`). Where the unit is a node, all its records are such. A method that leaves parameters at their
-    node has one of those beside the one that it shares.
+    The loss is ⟨w, x⟩: a record's gradient is x, whatever the model is. All records are `others` but one at the first
+    node of each trial, which points as far as the clip allows: there it is, or it is not (`add-remove`; 0 in its place
+    is the same), or its opposite is (`replace-one`). Where the unit is a node, all its records are such. A method that
+    leaves parameters at their node has one of those beside the one that it shares.
     """
     there = np.arange(trials) % 2 == 1
     width = 1 if method.share is None else 2
-    x = torch.zeros(3, width)
-    x[_CANARY, 0], x[_OPPOSITE, 0] = _FAR, -_FAR
-    y = torch.tensor([0, 1, 0])  # which nobody looks at
+    x = torch.zeros(4, width)
+    x[_CANARY, 0], x[_OPPOSITE, 0], x[_OTHER, 0] = _FAR, -_FAR, others
+    y = torch.tensor([0, 1, 0, 1])  # which nobody looks at
     data = Dataset("canaries", x, y, x, y, 2)
     zero = torch.zeros(width, dtype=torch.float64)
     model = Model.from_loss(lambda w, x, y: (w * x).sum(), zero, shared=1, bounds=method.bounds)
@@ -84,7 +84,7 @@ def worlds(
         Task,
         model,
         data,
-        batch=batch,
+        batch=draws.size,
         sampling=draws.sampling,
         relation=draws.relation,
         epochs=draws.epochs,
@@ -93,7 +93,7 @@ def worlds(
     )
     relation = made([np.zeros(size, np.int64)]).sampler.sampling.relation
     other = _OPPOSITE if method.unit == "node" or relation == "replace-one" else _NOTHING
-    held = np.zeros((trials, nodes, size), np.int64)
+    held = np.full((trials, nodes, size), _OTHER)
     held[:, 0, : size if method.unit == "node" else 1] = np.where(there, _CANARY, other)[:, None]
     shards = list(held.reshape(trials * nodes, size))
     return made(shards), there
