@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 from pygsp2.graph_learning import graph_log_degree
-from scipy.spatial.distance import squareform
 
 problem, times = Path(sys.argv[1]), []
 with np.load(problem) as file:
@@ -17,5 +16,5 @@ for _ in range(int(sys.argv[2])):
     with np.errstate(all="ignore"):
         found = graph_log_degree(square, a, b, gamma=gamma, maxiter=limit, verbose=False)
     times.append(time.process_time() - start)
-np.save(problem.with_suffix(".npy"), squareform(found))
+np.save(problem.with_suffix(".npy"), found[np.triu_indices(len(found), 1)])
 print(json.dumps({"times": times}))

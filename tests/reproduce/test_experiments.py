@@ -1,6 +1,8 @@
 """Cells and their keys, and every experiment that is shipped."""
 
+import tomllib
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -10,8 +12,10 @@ from tacit.reproduce.cells import expand
 from tacit.reproduce.files import available, load, read
 from tacit.reproduce.running import measure
 from tacit.reproduce.tuning import tries
+from tacit.topology.study import Study
 
 SHIPPED = sorted(available())
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
 def test_the_grid_is_the_product_of_the_axes(tiny):
@@ -45,6 +49,7 @@ def test_tuning_never_sees_the_test_set(tiny):
         ("dyn-d2p", ("table1", "table2", "figure2", "figure3", "figure4", "figure5")),
         ("partpsp", ("figure2", "figure3", "figure4", "table2", "table2-resnet18", "table2-vit", "table3", "table4")),
         ("lt-admm-dp", ("data", "figure1", "table1")),
+        ("ppgl", (*(f"table{k}" for k in range(1, 7)), "table4-steps", "figure3", "figure4", "figure5")),
         (
             "dp-norm",
             (
@@ -62,6 +67,9 @@ def test_a_paper_is_shipped_whole(paper, names):
 def test_what_is_shipped_can_be_built(name):
     experiment = load(name)
     cells = expand(experiment) + expand(experiment.quickly()) + (tries(experiment) if experiment.tune else [])
+    if experiment.study == "graphs":
+        assert all(isinstance(cell.config, Study) for cell in cells)
+        return
     for config in {cell.key: cell.config for cell in cells}.values():
         assert isinstance(algorithms.build(config.algorithm.name, config.algorithm.parameters), Algorithm)
     drawn = {str(cell.config.graph): cell.config.graph for cell in cells}
@@ -134,3 +142,9 @@ def test_a_real_cell_on_digits_learns(tmp_path):
     assert 2.9 < guaranteed["privacy"]["guaranteed"] <= 3
     assert claimed["privacy"]["claimed"] == pytest.approx(3, rel=0.01)
     assert [row["round"] for row in claimed["history"]] == list(range(0, 61, 20))
+
+
+def test_an_installation_has_every_paper():
+    shipped = tomllib.loads(PROJECT.read_text())["tool"]["setuptools"]["data-files"]
+    papers = {name.partition("/")[0] for name in SHIPPED}
+    assert shipped == {f"share/tacit/experiments/{paper}": [f"experiments/{paper}/*.toml"] for paper in papers}

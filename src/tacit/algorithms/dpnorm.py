@@ -136,7 +136,7 @@ class DPNorm(Algorithm[Normed]):
 
         A step shrinks what two runs differ by to at most ϱ = γ (|1 − μω| + μL)/(γ + ημE), ω the weight decay, clipped
         gradients being L-Lipschitz too, and a record in its batch adds γ/(γ + ημE) · 2μG/B. One that is drawn once in b
-        steps thus makes at most 1/(1 − ϱᵇ) times that, or 1 + ϱ/(1 − ϱᵇ) where rounds end amid an epoch (`contraction`).
+        steps thus makes at most 1/(1 − ϱᵇ) times that (`contraction`), or 1 + ϱ/(1 − ϱᵇ) where rounds end amid an epoch.
         A Poisson batch may hold all d_i records and is divided by B all the same, so L counts d_i/B times there.
         Lemma 1 counts K B/d_i + 1 steps a round, and what they leave behind with c; it must not be the smaller one.
         """
@@ -149,7 +149,7 @@ class DPNorm(Algorithm[Normed]):
         growth = shrink * (abs(1 - self.lr * task.model.weight_decay) + self.lr * smooth * load)
         if not (growth < 1).all():
             raise TacitError(
-                f"{self.title}: with lr = {self.lr:g} and L = {smooth:g} steps do not forget, so no sensitivity is known"
+                f"{self.title}: with lr = {self.lr:g}, L = {smooth:g} steps do not forget, so no sensitivity is known"
                 f"{': batches of a fixed size do better than Poisson ones' if task.sampler.kind == 'poisson' else ''}"
             )
         once = 2 * self.lr * self.clip / task.sampler.batch

@@ -15,6 +15,7 @@ from tacit.reproduce.experiment import CALIBRATION, Adjustment, Axis, Experiment
 from tacit.runs import Config
 from tacit.runs.config import Drops, Penalty
 from tacit.tasks import datasets, models, shards
+from tacit.topology.study import Study
 
 _FORMAT = 2  # part of every key: raise it when what a cell keeps changes
 
@@ -26,7 +27,7 @@ class Cell:
     labels: Mapping[str, str]
     calibration: str | None
     seed: int
-    config: Config
+    config: Config | Study
     held_out: int | None = None
 
     @property
@@ -61,8 +62,7 @@ def expand(experiment: Experiment, held_out: int | None = None) -> list[Cell]:
                 table = merged(table, adjustment.set)
         calibration = labels.pop(CALIBRATION, None)
         for seed in experiment.seeds:
-            config = Config.parse({**table, "seed": seed}, where)
-            _check(config, where)
+            config = _parsed(experiment, {**table, "seed": seed}, where)
             cells.append(Cell(labels, calibration, seed, config, held_out))
     return cells
 
@@ -88,6 +88,14 @@ def _applies(adjustment: Adjustment, labels: Mapping[str, str]) -> bool:
     """Whether every label is (one of) what is wanted."""
     wanted = {axis: [want] if isinstance(want, str) else want for axis, want in adjustment.when.items()}
     return all(labels.get(axis) in want for axis, want in wanted.items())
+
+
+def _parsed(experiment: Experiment, table: Table, where: str) -> Config | Study:
+    if experiment.study == "graphs":
+        return Study.parse(table, where)
+    config = Config.parse(table, where)
+    _check(config, where)
+    return config
 
 
 def _check(config: Config, where: str) -> None:

@@ -18,10 +18,13 @@ from tacit.reproduce.table import Measured, Row
 def flat(experiment: Experiment, table: Sequence[Row]) -> list[dict[str, Any]]:
     """The table as plain columns: for CSV, and, with words in place of None, for people."""
     columns = _calibrated if experiment.calibrations else _as_set
+    more = _more(experiment, table)
+    first = f"published {experiment.metric.short}" if more else "published"
     return [
         {
             **{axis: row.labels.get(axis) for axis in experiment.axes},
-            **({"published": row.published} if experiment.published else {}),
+            **({first: row.published} if experiment.published else {}),
+            **{f"published {METRICS[name].short}": row.also.get(name) for name in more},
             **columns(experiment.metrics, row),
         }
         for row in table
@@ -51,6 +54,7 @@ def as_csv(experiment: Experiment, table: Sequence[Row]) -> str:
     for row in table:
         numbers: dict[str, Any] = {axis: row.labels.get(axis) for axis in experiment.axes}
         numbers["published"] = row.published
+        numbers |= {f"published_{name}": row.also.get(name) for name in _more(experiment, table)}
         for how in ("paper", "guaranteed", "plain"):
             part: Measured | None = getattr(row, how)
             for name in experiment.metrics:
@@ -67,6 +71,11 @@ def as_csv(experiment: Experiment, table: Sequence[Row]) -> str:
 def as_list(table: Sequence[Row]) -> list[dict[str, Any]]:
     """For JSON, curves included."""
     return [asdict(row) for row in table]
+
+
+def _more(experiment: Experiment, table: Sequence[Row]) -> list[str]:
+    """The metrics beside the first of which something is published."""
+    return [name for name in experiment.metrics[1:] if any(name in row.also for row in table)]
 
 
 def _calibrated(metrics: Sequence[str], row: Row) -> dict[str, str | None]:

@@ -66,8 +66,9 @@ class Tuning(Section):
 class Experiment(Section):
     """One table or figure of a paper.
 
-    `published` holds numbers of the first of `metrics`, nested by the labels of the axes in their order. With
-    `calibrations`, every cell runs once with noise for each; without, the noise is what the config says.
+    `published` holds numbers of the first of `metrics`, or of all in a list, nested by the labels of the axes in their
+    order. With `calibrations`, every cell runs once with noise for each; without, the noise is what the config says. A
+    cell is a run that trains models, or, in a `study` of graphs, a measurement by `tacit.topology.experiments`.
 
     >>> Experiment.model_validate({
     ...     "title": "One", "chart": {"series": "epsilon"},
@@ -78,6 +79,7 @@ class Experiment(Section):
 
     title: str
     about: str = ""
+    study: Literal["training", "graphs"] = "training"
     seeds: list[int] = Field(default=[0], min_length=1)
     calibrations: list[Calibration] = Field(default=["paper", "guaranteed"])
     metrics: list[str] = Field(default=["accuracy"], min_length=1)

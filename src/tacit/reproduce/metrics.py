@@ -10,7 +10,7 @@ from typing import Any
 from tacit.reports.sensitivity import average, violations
 
 Result = dict[str, Any]
-"""What is kept of a cell; see `running.measure`."""
+"""What is kept of a cell; see `running.measure` and `tacit.topology.experiments.measure`."""
 CURVE = {
     "round": "Round",
     "accuracy": "Test accuracy",
@@ -18,6 +18,8 @@ CURVE = {
     "stationarity": "Error ‖∇F(x̄)‖",
     "primal_norm": "Norm of the models",
     "dual_norm": "Norm of the dual variables",
+    "local_error": "Relative error of the clients’ graphs",
+    "consensus_error": "Relative error of the consensus",
     "guaranteed": "Guaranteed ε",
     "claimed": "Claimed ε",
     "cost_seconds": "Cost, seconds",
@@ -39,7 +41,12 @@ class Metric:
 
     def value(self, result: Result) -> float | None:
         """The number, of a run that came to its end."""
-        return None if result["accuracy"] is None else self.of(result)
+        return None if failed(result) else self.of(result)
+
+
+def failed(result: Result) -> bool:
+    """Whether the run did not come to its end; one that learns graphs has scores in place of an accuracy."""
+    return bool(result.get("accuracy") is None and result.get("scores") is None)
 
 
 def _clock(result: Result) -> float | None:
@@ -52,6 +59,11 @@ def _steady(result: Result) -> float | None:
     """‖∇F(x̄)‖ as it is in the end: one evaluation under noise says little."""
     values = [row.get("stationarity") for row in result["history"][-_STEADY:]]
     return None if None in values else float(statistics.fmean(values))
+
+
+def _score(title: str, short: str, key: str, style: str = ".3f") -> Metric:
+    """Of learned graphs; a trained model has none."""
+    return Metric(title, short, lambda result: (result.get("scores") or {}).get(key), style)
 
 
 METRICS = {
@@ -80,4 +92,13 @@ METRICS = {
         "Seconds by the cost clock", "cost clock, s", lambda result: result["history"][-1]["cost_seconds"], ".1f"
     ),
     "wall_seconds": Metric("Seconds it took here", "here, s", _clock, ".1f"),
+    "f1": _score("F1 of the edges", "F1", "f1"),
+    "precision": _score("Precision of the edges", "precision", "precision"),
+    "recall": _score("Recall of the edges", "recall", "recall"),
+    "relative_error": _score("Relative error of the weights", "RE", "relative_error"),
+    "gamma": _score("Weight γ of the client", "γ", "gamma"),
+    "nmi": _score("Normalised mutual information of the communities", "NMI", "nmi"),
+    "ri": _score("Rand index of the communities", "RI", "ri"),
+    "fmi": _score("Fowlkes–Mallows index of the communities", "FMI", "fmi"),
+    "reconstruction_error": _score("Relative error of reconstructed signals", "RE", "reconstruction_error"),
 }

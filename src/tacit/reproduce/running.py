@@ -14,12 +14,14 @@ import torch
 
 from tacit.errors import TacitError
 from tacit.reproduce.cells import Cell
-from tacit.reproduce.metrics import CURVE, Result
+from tacit.reproduce.metrics import CURVE, METRICS, Result, failed
 from tacit.runs import from_config, storage
 from tacit.runs.build import Own
 from tacit.runs.parallel import side_by_side
 from tacit.runs.progress import counting
 from tacit.tasks import Dataset, datasets
+from tacit.topology import experiments
+from tacit.topology.study import Study
 
 
 def run_cells(cells: Sequence[Cell], folder: Path, jobs: int = 1) -> dict[str, Result]:
@@ -35,9 +37,17 @@ def run_cells(cells: Sequence[Cell], folder: Path, jobs: int = 1) -> dict[str, R
         for cell, result in finished:
             storage.write_json(folder / f"{cell.key}.json", result)
             results[cell.key] = result
-            accuracy = "failed" if result["accuracy"] is None else f"accuracy {result['accuracy']:.1%}"
-            tell(f"{cell.title}: {accuracy}, {result['seconds']:.0f} s")
+            tell(f"{cell.title}: {_word(result)}, {result['seconds']:.0f} s")
     return results
+
+
+def _word(result: Result) -> str:
+    if failed(result):
+        return "failed"
+    if "scores" not in result:
+        return f"accuracy {result['accuracy']:.1%}"
+    name = next(name for name in METRICS if name in result["scores"])
+    return f"{METRICS[name].short} {result['scores'][name]:.3f}"
 
 
 def ready(folder: Path) -> None:
@@ -50,6 +60,8 @@ def ready(folder: Path) -> None:
 
 def measure(cell: Cell) -> Result:
     """Run one cell. A run that fails while it goes on (it diverged, say) is a result too."""
+    if isinstance(cell.config, Study):
+        return {"title": cell.title, **experiments.measure(cell.config)}
     began = time.monotonic()
     data = _data(cell.config.data.name, json.dumps(cell.config.data.parameters), cell.held_out)
     run = from_config(cell.config, Own(data=data))
@@ -96,4 +108,4 @@ def _kept(path: Path) -> Result | None:
         kept = json.loads(path.read_text())
     except (OSError, ValueError):
         return None
-    return kept if isinstance(kept, dict) and {"accuracy", "privacy", "history"} <= set(kept) else None
+    return kept if isinstance(kept, dict) and {"error", "privacy", "history"} <= set(kept) else None

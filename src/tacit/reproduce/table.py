@@ -39,7 +39,7 @@ class Measured:
         """
         mean, deviation, style = self.mean[metric], self.deviation[metric], METRICS[metric].style
         if mean is None:
-            return "failed"
+            return "failed" if self.errors else "–"
         return f"{mean:{style}}" + (f" ± {deviation:{style}}" if deviation is not None else "")
 
 
@@ -51,6 +51,8 @@ class Row:
     guaranteed: Measured | None
     plain: Measured | None
     """Of what calibrates nothing: a method such as Non-Private, or a whole experiment with noise of its own."""
+    also: dict[str, float] = field(default_factory=dict)
+    """What is published of the other metrics."""
 
 
 def rows(experiment: Experiment, cells: Sequence[Cell], results: Mapping[str, Result]) -> list[Row]:
@@ -59,14 +61,16 @@ def rows(experiment: Experiment, cells: Sequence[Cell], results: Mapping[str, Re
     for cell in cells:
         group = groups.setdefault(tuple(cell.labels.items()), {})
         group.setdefault(cell.calibration, []).append(results[cell.key])
-    return [
-        Row(
-            dict(labels),
-            _published(experiment.published, [label for _, label in labels]),
-            *(summary(experiment, group[how]) if how in group else None for how in ("paper", "guaranteed", None)),
-        )
-        for labels, group in groups.items()
-    ]
+    return [_row(experiment, dict(labels), group) for labels, group in groups.items()]
+
+
+def _row(experiment: Experiment, labels: dict[str, str], group: Mapping[str | None, Sequence[Result]]) -> Row:
+    published = dict(zip(experiment.metrics, _published(experiment.published, list(labels.values())), strict=False))
+    first = published.pop(experiment.metrics[0], None)
+    paper, guaranteed, plain = (
+        summary(experiment, group[how]) if how in group else None for how in ("paper", "guaranteed", None)
+    )
+    return Row(labels, first, paper, guaranteed, plain, published)
 
 
 def summary(experiment: Experiment, results: Sequence[Result]) -> Measured:
@@ -88,11 +92,12 @@ def summary(experiment: Experiment, results: Sequence[Result]) -> Measured:
     )
 
 
-def _published(numbers: Mapping[str, Any], labels: Sequence[str]) -> float | None:
+def _published(numbers: Mapping[str, Any], labels: Sequence[str]) -> list[float]:
+    """Of the metrics in their order; most tables publish one."""
     found: Any = numbers
     for label in labels:
         found = found.get(label) if isinstance(found, Mapping) else found
-    return found if isinstance(found, float | int) else None
+    return found if isinstance(found, list) else [found] if isinstance(found, float | int) else []
 
 
 def _curve(histories: Sequence[Sequence[Mapping[str, Any]]]) -> list[Point]:
