@@ -136,7 +136,7 @@ class DPNorm(Algorithm[Normed]):
 
         A step shrinks what two runs differ by to at most ϱ = γ (|1 − μω| + μL)/(γ + ημE), ω the weight decay, clipped
         gradients being L-Lipschitz too, and a record in its batch adds γ/(γ + ημE) · 2μG/B. One that is drawn once in b
-        steps thus makes at most 1/(1 − ϱᵇ) times that (`contraction`), or 1 + ϱ/(1 − ϱᵇ) where rounds end amid an epoch.
+        steps thus makes at most 1/(1 − ϱᵇ) times that (`contraction`), or 1 + ϱ/(1 − ϱᵇ) where rounds end in an epoch.
         A Poisson batch may hold all d_i records and is divided by B all the same, so L counts d_i/B times there.
         Lemma 1 counts K B/d_i + 1 steps a round, and what they leave behind with c; it must not be the smaller one.
         """
