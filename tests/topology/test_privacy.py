@@ -13,10 +13,24 @@ from tacit.graphs import complete
 from tacit.networks import Simulated
 from tacit.privacy.budget import Budget
 from tacit.privacy.gdp import mu_to_epsilon
+from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
 from tacit.privacy.planning import guarantee, plan
-from tacit.topology import IGL, PPGL, FedAvg, Learning, Signals
+from tacit.topology import (
+    IGL,
+    PPGL,
+    FedAvg,
+    GraphLearner,
+    Learning,
+    Signals,
+    defaults,
+    f1_of,
+    paper_search,
+    search,
+    synthetic,
+)
 from tacit.topology.reach import classical, reach
+from tacit.topology.signals import mean_differences
 from tests.topology import oracle
 from tests.topology.cases import instance, learn
 
@@ -172,19 +186,65 @@ def test_noise_has_the_stated_scale():
     z = PPGL(noise=2.5).mechanism(task.nodes).release(task.again().mean(0))
     expected = 2.5 * math.sqrt(2) * 3 / np.array([4, 2])
     assert np.allclose((z - exact).std(1).numpy(), expected, rtol=0.05)
-    method = PPGL(K=1, release="rounds", noise=2.5, rounds=1)
+    method = PPGL(K=1, release="rounds", noise=2.5, rounds=1, initial=40.0)  # so far from 0 that no noise is cut off
     network, task = Simulated(complete(2)), task.again()
     state = method.start(task, network.graph)
     problem = method._problem(state.z, state.gamma, state.con, task)
     clean = method._local(problem, state)[0]
     sent = method.round(0, state, task, network).w
-    shown = sent > 0
     far = reach(problem, 1, None, 0.1, task.sensitivity)
-    for i in range(2):
-        noise = (sent - clean)[i][shown[i] & (clean[i] > 0)]
-        whole = ((sent - clean)[i] / (2.5 * far[i]))[clean[i] > 5 * 2.5 * far[i]]
-        assert len(whole) == 0 or float(whole.std()) == pytest.approx(1, rel=0.1)
-        assert float(noise.abs().max()) < 6 * 2.5 * far[i]
+    assert (sent > 0).all()
+    assert np.allclose((sent - clean).std(1).numpy(), 2.5 * far, rtol=0.05)
+
+
+def test_a_signal_far_from_zero_is_clipped_too():
+    """A mean that is subtracted once leaves a rounded rest behind, which lengths must not take for 0."""
+    far = np.full(20, 1e16)
+    far[:19] += 6 * np.spacing(1e16)
+    other = np.full(20, 1e16)
+    other[1:] += 6 * np.spacing(1e16)
+    peak = np.eye(20)[3] * 5e5
+    for bound in (1.0, 20.0):
+        near = [Signals([np.stack([each, peak])], clip=bound) for each in (far, other)]
+        moved = near[0].mean(0).keep() - near[1].mean(0).keep()
+        assert float(moved.norm()) <= near[0].sensitivity[0]
+        assert np.linalg.norm(mean_differences(far[None], bound)) <= bound
+
+
+def test_a_run_of_its_own_has_noise_of_its_own():
+    x = np.random.default_rng(0).normal(size=(4, 6))
+    task = Signals([x], clip=3.0, noise=Noise.from_system())
+    first, second = (IGL(noise=scale).mechanism(task.nodes).release(task.again().mean(0)) for scale in (1.0, 2.0))
+    assert not torch.allclose(2 * first - second, task.mean(0).keep(), atol=1e-3)
+
+
+def test_a_search_learns_from_what_was_released_only():
+    data = synthetic.rbf(clients=3, signals=20, seed=0)
+    grid = {"betas": [0.003, 0.03, 0.3], "rhos": [0.1], "lams": [0.1]}
+    task = Signals(data.signals, clip=5.0, noise=Noise.from_system())
+    found = paper_search(task, PPGL(noise=2.0, rounds=20), data.graphs, **grid)
+    assert len(task.ledger) == 1
+    assert not torch.allclose(found.z, task.mean(1).keep())
+    rounds = PPGL(K=1, noise=2.0, rounds=3, release="rounds")
+    with pytest.raises(TacitError, match="β cannot be found"):
+        paper_search(task, rounds, data.graphs, **grid)
+    with pytest.raises(TacitError, match="each point of a search would cost"):
+        search(task, rounds, f1_of(data.graphs), beta=[0.1])
+
+
+@pytest.mark.parametrize(
+    ("options", "match"), [({}, "nobody to agree with"), ({"neighbours": 99.0}, "neighbours must")]
+)
+def test_what_cannot_work_is_refused_before_anything_is_released(options, match):
+    x, ledger = np.random.default_rng(0).normal(size=(5, 4)), Ledger()
+    with pytest.raises(TacitError, match=match):
+        GraphLearner(epsilon=1.0, clip=5.0, **options).fit([x] * (2 if options else 1), ledger=ledger)
+    assert len(ledger) == 0
+
+
+def test_signals_that_the_noise_has_drowned():
+    with pytest.raises(TacitError, match="drowned"):
+        defaults(torch.zeros(2, 6, dtype=torch.float64))
 
 
 def test_what_noise_makes_negative_is_put_right():

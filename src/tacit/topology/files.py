@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +60,7 @@ def _npz(path: Path) -> dict[str, Array]:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {key: np.asarray(file[key], np.float64) for key in file.files}
-    except (OSError, ValueError, TypeError, EOFError) as error:
+    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise TacitError(f"{path} cannot be read as arrays of numbers: {error}") from None
     if not arrays:
         raise TacitError(f"{path} holds no arrays")
@@ -75,6 +76,9 @@ def _csv(path: Path) -> tuple[list[str], Array]:
     if not rows:
         raise TacitError(f"{path} is empty")
     header = [] if all(_is_number(cell) for cell in rows[0]) else [cell.strip() for cell in rows[0]]
+    twice = next((name for name in header if header.count(name) > 1), None)
+    if twice is not None:
+        raise TacitError(f'{path}: two vertices are called "{twice}"')
     table = np.full((len(rows) - bool(header), len(rows[0])), np.nan)
     for number, row in enumerate(rows[bool(header) :]):
         if len(row) != len(rows[0]):

@@ -22,7 +22,7 @@ from tacit.topology.baselines import IGL, FedAvg
 from tacit.topology.learning import Learning
 from tacit.topology.method import GraphMethod
 from tacit.topology.ppgl import PPGL
-from tacit.topology.selection import Parameters, with_defaults
+from tacit.topology.selection import Parameters, check_neighbours, with_defaults
 from tacit.topology.signals import Signals
 from tacit.topology.triangle import vertices
 
@@ -88,7 +88,8 @@ class GraphLearner:
         if graph.nodes != task.n:
             raise TacitError(f"there are signals of {task.n} clients for a graph of {graph.nodes} nodes")
         method, missing = self._method()
-        method.check(task)
+        method.check(task, graph)
+        check_neighbours(self.neighbours, task.d)
         needed = [key for key in missing if key in ("beta", "rho", "lam")]
         if needed and not method.open:
             raise TacitError(
@@ -128,6 +129,9 @@ class GraphLearner:
         missing: list[str] = []
         if isinstance(self.method, GraphMethod):
             method = self.method
+            ignored = [key for key in ("beta", "rho", "lam") if getattr(self, key) is not None] + list(self.parameters)
+            if ignored or self.release != "once":
+                raise TacitError(f"a method that is made already has its own {(*ignored, 'release')[0]}: set it there")
         elif self.method in METHODS:
             method, missing = self._named(METHODS[self.method])
         else:

@@ -29,8 +29,10 @@ class Learning:
     """A method on clients' signals over a network, from the first round to the last.
 
     It has converged when in one round the residual of every client's problem (‖w − Proj(w − ∇f/κ)‖ ÷ ‖w‖, at the
-    consensus just found) and the relative change of the consensus are at most `tolerance`. Where each round releases
-    something with noise, whether it has would itself tell about the signals: then all rounds are made, and nobody asks.
+    consensus just found; FedAvg by steps has only the change) and the relative change of the consensus are at most
+    `tolerance`. One that finds the minimum in one round has converged when the solver says so. Where each round
+    releases something with noise, whether it has would itself tell about the signals: then all rounds are made, and
+    nobody asks.
 
     `z` is what the method has learned from the signals already, if it has. A run that does not converge warns, unless
     it is `quiet`.
@@ -81,6 +83,8 @@ class Learning:
                 before, self._state = self._state, self.method.round(self.t, self._state, self.task, self.network)
                 self.t += 1
                 self._measure(before)
+                if self.method.direct:
+                    self.converged = True  # the solver has proven its error
                 watch(self)
         except KeyboardInterrupt:
             self.stopped = f"stopped by hand after {self.t} of at most {self.method.rounds} rounds"

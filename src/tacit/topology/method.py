@@ -152,7 +152,7 @@ class GraphMethod(ABC, Generic[S]):
         """The ε that the paper claims; None where what is done is not the paper's."""
         return None
 
-    def check(self, task: Signals) -> None:
+    def check(self, task: Signals, graph: Graph | None = None) -> None:
         """Refuse what cannot work, before anything is released."""
         if self.noise is not None and task.clip is None:
             raise TacitError(

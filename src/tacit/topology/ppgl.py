@@ -74,9 +74,13 @@ class PPGL(GraphMethod[State]):
         if self.gamma is not None and not 0 < self.gamma < math.inf:
             raise TacitError(f"PPGL: gamma must be positive and finite, not {self.gamma}")
 
-    def start(self, task: Signals, graph: Graph, z: Tensor | None = None) -> State:
-        if graph.nodes < 2:
+    def check(self, task: Signals, graph: Graph | None = None) -> None:
+        super().check(task, graph)
+        if graph is not None and graph.nodes < 2:
             raise TacitError("one client has nobody to agree with: use IGL, or give the signals of several clients")
+
+    def start(self, task: Signals, graph: Graph, z: Tensor | None = None) -> State:
+        self.check(task, graph)
         z = self.learn_from(task) if z is None else z
         gamma = torch.full((task.n,), self.gamma or 1 / graph.nodes, dtype=z.dtype)
         con = self.begin(task, self.rho * (self.gamma or 1 / graph.nodes))

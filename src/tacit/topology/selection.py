@@ -50,11 +50,12 @@ class Parameters(NamedTuple):
 
 
 class Search(NamedTuple):
-    """The best method of a search, its score, and a row a point: its parameters and score."""
+    """The best method of a search, its score, a row a point (its parameters and score), and the z all learned from."""
 
     best: GraphMethod[Any]
     score: float
     rows: list[dict[str, float]]
+    z: Tensor | None
 
 
 def defaults(z: Tensor, *, alpha: float = 1.0, neighbours: float | None = None) -> Parameters:
@@ -68,10 +69,11 @@ def defaults(z: Tensor, *, alpha: float = 1.0, neighbours: float | None = None) 
     (9.0, 3.0, 3.0)
     """
     d = vertices(z.shape[1])
+    check_neighbours(neighbours, d)
     wanted = 4 / 3 * math.log2(d) if neighbours is None else neighbours
-    if not 0 < wanted < d:
-        raise TacitError(f"neighbours must be above 0 and below the {d} vertices, not {wanted}")
     unit = float(z.abs().mean())
+    if unit == 0:
+        raise TacitError("the noise has drowned the signals, nothing of them is left: take a larger ε, or more signals")
     zeta = 1e-3 * alpha / unit
 
     def graphs(at: float, like: Solution | None) -> Solution:
@@ -84,6 +86,11 @@ def defaults(z: Tensor, *, alpha: float = 1.0, neighbours: float | None = None) 
     lam = _SPARE * rho * len(z) / 2 / math.sqrt(max(float(edges.sum()) / len(z), 1.0))
     beta = math.exp(at) * unit**2 / alpha
     return Parameters(beta, rho, lam, zeta, 1e-2 * alpha / unit)
+
+
+def check_neighbours(neighbours: float | None, d: int) -> None:
+    if neighbours is not None and not 0 < neighbours < d:
+        raise TacitError(f"neighbours must be above 0 and below the {d} vertices, not {neighbours}")
 
 
 def _sought(
@@ -144,12 +151,13 @@ def search(
     *,
     tolerance: float = 1e-4,
     progress: bool = False,
+    z: Tensor | None = None,
     **grid: Sequence[float] | Array,
 ) -> Search:
     """Try `method` at every point of a grid of its parameters, such as beta=[…], rho=[…], and keep the best.
 
-    Where z̄ was released once, all points learn from that release, and the search costs no more. Where each round
-    releases, every point is a run of its own, and on real data they would all count.
+    Where z̄ was released once, all points learn from that release, and the search costs no more: `z` is it, where it was
+    made before. Where each round releases, every point would be a run that counts: only simulations are searched so.
 
     >>> from tacit.topology import IGL, Signals, synthetic
     >>> data = synthetic.rbf(seed=0)
@@ -163,7 +171,13 @@ def search(
     points: list[dict[str, Any]] = [
         dict(zip(grid, map(float, values), strict=True)) for values in product(*grid.values())
     ]
-    z = method.learn_from(task) if method.open else None
+    if not method.open and not task.noise.reproducible:
+        raise TacitError(
+            'with noise in every round each point of a search would cost as much as the run: use release = "once", '
+            "or search on data of your own making"
+        )
+    if z is None and method.open:
+        z = method.learn_from(task)
     network, rows, best = complete(task.n), [], None
     with _counting(f"points for {method.title}", len(points), progress) as tell:
         for point in points:
@@ -175,7 +189,7 @@ def search(
             best = (reached, tried) if best is None or reached > best[0] else best
             tell(", ".join(f"{key} {value:.3g}" for key, value in rows[-1].items()))
     assert best is not None
-    return Search(best[1], best[0], rows)
+    return Search(best[1], best[0], rows, z)
 
 
 def paper_search(
@@ -189,13 +203,16 @@ def paper_search(
     score: Score | None = None,
     progress: bool = False,
 ) -> Search:
-    """As in the paper (V-A.5): β with the best F1 of IGL, then ρ and λ with the best F1 of PPGL."""
+    """As in the paper (V-A.5): β with the best F1 of IGL, then ρ and λ with the best F1 of PPGL, from one release."""
     from tacit.topology.baselines import IGL
 
     shared = {key: getattr(method, key) for key in ("alpha", "zeta", "K", "step", "momentum", "initial")}
-    first = search(task.again(), IGL(rounds=method.rounds, **shared), f1_of(truth), beta=betas, progress=progress)
+    if not method.open:
+        raise TacitError('IGL has no rounds to put noise in, so β cannot be found by it: use release = "once"')
+    alone = IGL(rounds=method.rounds, noise=method.noise, **shared)
+    first = search(task, alone, f1_of(truth), beta=betas, progress=progress)
     method = replace(method, beta=first.best.beta)
-    return search(task, method, score or f1_of(truth), rho=rhos, lam=lams, progress=progress)
+    return search(task, method, score or f1_of(truth), rho=rhos, lam=lams, progress=progress, z=first.z)
 
 
 @contextmanager

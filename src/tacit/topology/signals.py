@@ -17,6 +17,7 @@ from tacit.privacy.noise import Noise
 from tacit.topology.triangle import pairs, triangle
 
 PURPOSE = "mean of squared differences"
+_SHORT = 1 - 1e-12  # of the clip bound, which rounding must not exceed
 
 
 class Signals:
@@ -116,9 +117,12 @@ class Signals:
         return Bounded(value, sensitivity, "l2", self.sampling, step, purpose, self.source)
 
     def again(self) -> Signals:
-        """The same signals with an empty ledger: for a run of its own."""
+        """The same signals with an empty ledger: for a run of its own, whose noise is its own too unless it is a
+        simulation's. Two runs cost what both ledgers say together."""
         other = copy.copy(self)
         other.ledger = Ledger()
+        if not self.noise.reproducible:
+            other.noise = Noise.from_system()
         return other
 
     def host(self, rows: Sequence[int], ledger: Ledger | None = None) -> Signals:
@@ -129,8 +133,8 @@ class Signals:
 
 def mean_differences(x: Array, clip: float | None = None) -> Array:
     """z̄ (p,) of signals (N, d): a weighted Gram matrix, without any N-by-p array."""
-    centred = x - x.mean(1, keepdims=True)  # differences do not notice, rounding does
-    share = np.ones(len(x)) if clip is None else np.minimum(1.0, clip / np.maximum(lengths(x), 1e-300))
+    centred = _centred(x)
+    share = np.ones(len(x)) if clip is None else np.minimum(1.0, _SHORT * clip / np.maximum(lengths(x), 1e-300))
     gram = torch.from_numpy((centred * (share / len(x))[:, None]).T @ centred)
     own = gram.diagonal()
     mean: Array = triangle(own[:, None] + own[None, :] - 2 * gram).clamp_(min=0).numpy()
@@ -139,10 +143,17 @@ def mean_differences(x: Array, clip: float | None = None) -> Array:
 
 def lengths(x: Array) -> Array:
     """‖z‖ of each signal (N,): Σ_{i<j} (x_i − x_j)⁴ = d m₄ − 4 m₁ m₃ + 3 m₂² with m_k = Σ x_i^k; centred, m₁ = 0."""
-    centred = x - x.mean(1, keepdims=True)
-    squares = centred**2
+    squares = _centred(x) ** 2
     total: Array = np.sqrt(x.shape[1] * (squares**2).sum(1) + 3 * squares.sum(1) ** 2)
     return total
+
+
+def _centred(x: Array) -> Array:
+    """Signals less their means, which differences do not notice. Far from 0 one subtraction leaves a mean behind, and a
+    length that takes it for 0 would come out short: so it is done twice."""
+    once = x - x.mean(1, keepdims=True)
+    twice: Array = once - once.mean(1, keepdims=True)
+    return twice
 
 
 def _checked(signals: npt.ArrayLike, client: int) -> Array:
@@ -165,7 +176,7 @@ def _checked(signals: npt.ArrayLike, client: int) -> Array:
             f"the signals of client {client} hold a value that is not finite, in row {row}, column {column}: "
             "fill or leave out what is missing"
         )
-    if np.ptp(x, axis=1).max() <= 1e-12 * np.abs(x).max():
+    if (np.ptp(x, axis=1) <= 1e-12 * np.abs(x).max(1)).all():
         raise TacitError(
             f"every signal of client {client} is constant over the vertices: no graph can be told from that"
         )

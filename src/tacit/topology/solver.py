@@ -73,12 +73,15 @@ def _newton(
         active = (excess > 0).to(u.dtype)
         slope = degree + zeta - alpha / u  # of the dual, its sign turned: we minimise
         active.diagonal(dim1=1, dim2=2).add_(active.sum(2) + k * alpha / u.square())
-        step = torch.cholesky_solve((k * slope)[:, :, None], torch.linalg.cholesky(active))[:, :, 0].neg_()
+        factor, failed = torch.linalg.cholesky_ex(active)
+        if bool(failed.any()):
+            raise TacitError("a graph could not be computed: beta is too small for these signals")
+        step = torch.cholesky_solve((k * slope)[:, :, None], factor)[:, :, 0].neg_()
         u = torch.where(done[:, None], u, _searched(square, u, step, slope, excess, k, alpha, zeta))
     else:
         raise TacitError(
-            f"a graph could be computed only to a relative error of {float(error.max()):.2g}, in {_MOST} Newton steps: "
-            f"beta is too small for these signals, take more than {1e-7 * float(c.square().mean()):.1g}"
+            f"a graph could not be computed to a relative error of {tolerance:g} in {_MOST} Newton steps: "
+            "beta is too small for these signals"
         )
     return triangle(excess).div_(k), u, error
 
