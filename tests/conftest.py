@@ -4,6 +4,7 @@
 """
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -51,3 +52,55 @@ def tacit(monkeypatch, capsys, tmp_path):
         return Ended(end.value.code or 0, *capsys.readouterr())
 
     return run
+
+
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+@pytest.fixture(scope="session")
+def browser():
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("there is no chromium here: the page was not looked at in a browser")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """`visit(path, width=…, scheme=…)`; at the end no page may have complained or asked for anything else."""
+    pages, trouble = [], []
+
+    def open_(path, *, width=1180, scheme="light"):
+        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        pages.append(page)
+        page.on("console", lambda message: trouble.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: trouble.append(f"error: {error}"))
+        page.on("request", lambda request: _note(request.url, path, trouble))
+        page.goto(path.as_uri())
+        page.wait_for_function(
+            "[...document.querySelectorAll('.chart')].every(chart => chart.querySelector('svg.main-svg'))"
+        )
+        return page
+
+    yield open_
+    for page in pages:
+        page.close()
+    assert trouble == []
+
+
+def _note(url, path, trouble):
+    if url != path.as_uri() and not url.startswith(("data:", "blob:")):
+        trouble.append(f"request: {url}")

@@ -1,6 +1,5 @@
 """Quick runs and a browser, shared by all tests of the page."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -29,15 +28,6 @@ OVER_DPPS = {
     "privacy": {"delta": 1e-4},
 }
 SENSITIVITIES = ("real", "estimated", "certified", "replacement")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 
 
 @pytest.fixture(scope="session")
@@ -59,44 +49,3 @@ def over_dpps(tmp_path_factory):
 @pytest.fixture(scope="session")
 def comparison(finished, tmp_path_factory) -> Path:
     return write_page(list(finished.values()), tmp_path_factory.mktemp("pages") / PAGE)
-
-
-@pytest.fixture(scope="session")
-def browser():
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("there is no chromium here: the page was not looked at in a browser")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def visit(browser):
-    """`visit(path, width=…, scheme=…)`; at the end no page may have complained or asked for anything else."""
-    pages, trouble = [], []
-
-    def open_(path, *, width=1180, scheme="light"):
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        pages.append(page)
-        page.on("console", lambda message: trouble.append(f"console: {message.text}"))
-        page.on("pageerror", lambda error: trouble.append(f"error: {error}"))
-        page.on("request", lambda request: _note(request.url, path, trouble))
-        page.goto(path.as_uri())
-        page.wait_for_function(
-            "[...document.querySelectorAll('.chart')].every(chart => chart.querySelector('svg.main-svg'))"
-        )
-        return page
-
-    yield open_
-    for page in pages:
-        page.close()
-    assert trouble == []
-
-
-def _note(url, path, trouble):
-    if url != path.as_uri() and not url.startswith(("data:", "blob:")):
-        trouble.append(f"request: {url}")

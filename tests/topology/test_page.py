@@ -4,7 +4,6 @@ import pytest
 
 from tacit.topology import GraphLearner, synthetic
 from tacit.topology.page import write_page
-from tests.reports.conftest import browser, visit  # noqa: F401
 from tests.reports.test_browser import UNKNOWN
 
 DATA = synthetic.rbf(vertices=12, clients=4, signals=80, seed=0)
@@ -38,7 +37,7 @@ def lines(page, id_, colour):
     return page.evaluate(find, [id_, colour])
 
 
-def test_consensus_and_own_edges_have_two_colours(visit, pages):  # noqa: F811
+def test_consensus_and_own_edges_have_two_colours(visit, pages):
     page = visit(pages / "once.html")
     learner = LEARNERS["once"]
     both, own = set(learner.to_networkx().edges), set(learner.to_networkx(1).edges)
@@ -55,7 +54,7 @@ def test_consensus_and_own_edges_have_two_colours(visit, pages):  # noqa: F811
 
 
 @pytest.mark.parametrize("name", ["once", "igl", "fedavg"])
-def test_a_phone_shows_it_all(visit, pages, name):  # noqa: F811
+def test_a_phone_shows_it_all(visit, pages, name):
     page = visit(pages / f"{name}.html", width=390, scheme="dark")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     text = page.locator("main").inner_text()
@@ -63,7 +62,7 @@ def test_a_phone_shows_it_all(visit, pages, name):  # noqa: F811
     assert ("no privacy" in text) == (name != "once")
 
 
-def test_rounds_show_nothing_that_was_not_released(visit, pages):  # noqa: F811
+def test_rounds_show_nothing_that_was_not_released(visit, pages):
     page = visit(pages / "rounds.html")
     assert page.locator("#objective").count() == page.locator("#residual").count() == 0
     assert page.locator("#change .js-line").count() == 1

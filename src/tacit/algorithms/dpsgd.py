@@ -80,31 +80,21 @@ class DPSGD(Clipped[Parameters]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SingleNode(Clipped[Parameters]):
+class SingleNode(DPSGD):
     """SGD with all nodes' batches, K steps a round: w ← w − μ mean_i g_i(w). The mean is a server's, or one's own."""
 
     needs: ClassVar[tuple[str, ...]] = ("connected",)
     name: ClassVar[str] = "single node"
-    norm: ClassVar[Literal["smooth", "l2"]] = "l2"
-
-    lr: float = 0.03
-    local_steps: int = 10
 
     @property
-    def steps(self) -> int:
-        return self.local_steps
-
-    def start(self, task: Task, graph: Graph) -> Parameters:
-        return Parameters(task.initial())
+    def title(self) -> str:
+        return self.name
 
     def round(self, t: int, state: Parameters, task: Task, network: Network) -> Parameters:
         w = state.x
         for step in self.draws(t):
             w = network.mean(w - self.lr * self.private(w, step, task)).expand_as(w)
         return Parameters(w.clone())
-
-    def models(self, state: Parameters) -> Tensor:
-        return state.x
 
 
 @algorithms.register("single-node")
