@@ -1,5 +1,7 @@
 """Small tasks the tests share."""
 
+import signal
+
 import numpy as np
 import torch
 
@@ -60,3 +62,8 @@ def run_rounds(algorithm, task, network, rounds):
     for t in range(rounds):
         state = algorithm.round(t, state, task, network)
     return state
+
+
+def heed_ctrl_c():
+    """For a process to be started: where the tests themselves run in the background, it would ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 
 from tacit.algorithms import algorithms
 from tests.cli.conftest import NO_TARGET, QUICK, setting
+from tests.helpers import heed_ctrl_c
 
 COMMAND = [str(Path(sys.executable).with_name("tacit")), "train"]
 FILES = {"config.toml", "history.csv", "ledger.sqlite", "models.safetensors", "checkpoint.safetensors", "result.json"}
@@ -160,7 +161,8 @@ def test_ctrl_c_and_resume(tacit, tmp_path):
     errors = tmp_path / "errors"
     with errors.open("w") as file:
         command = [*COMMAND, "--json", "--out", "run", *long]
-        child = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=file, text=True)
+        pipes = {"stdout": subprocess.PIPE, "stderr": file, "text": True}
+        child = subprocess.Popen(command, cwd=tmp_path, preexec_fn=heed_ctrl_c, **pipes)
         until = time.monotonic() + 60
         while time.monotonic() < until and "round 40 of 300" not in errors.read_text():
             time.sleep(0.01)
