@@ -1,14 +1,18 @@
-"""The likelihood ratio of two worlds, learned from one half of the trials and used on the other."""
+"""The likelihood ratio of two worlds, learned from a quarter of the trials and used on the others."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from tacit.audit.bounds import Array, Flags, best_rule, judge
 
-_BARE = 1e-7  # a direction whose spread is below this share of the largest has no noise on it
+_BARE = 1e-7  # of a number's spread: less than this is left by no noise that was drawn, but by rounding
+_LUCK = 50  # what is chosen as the best of many must be so much surer, or it is the luckiest: a few trials in a tail
+_RATES = (1 / 2, 1 / 5, 1 / 12)  # how often the record might be drawn, where it is sampled
 
 
 class Verdict(NamedTuple):
@@ -18,38 +22,73 @@ class Verdict(NamedTuple):
     separation: float
 
 
+@dataclass(frozen=True)
+class Evidence:
+    """Scores of every trial, by several rules of which the first is linear; `learn` says which ones chose the rules."""
+
+    scores: tuple[Array, ...]
+    there: Flags
+    learn: Flags
+
+    def lower(self, delta: float, confidence: float) -> float:
+        """The bound on ε by the score and threshold that are best for the trials to learn from, on the others."""
+        learn, there, surer = self.learn, self.there, 1 - (1 - confidence) / _LUCK
+        ways = [(*best_rule(scores[learn], there[learn], delta, surer), scores) for scores in self.scores]
+        _, rule, scores = max(ways, key=lambda way: way[0])
+        return judge(rule, scores[~learn], there[~learn], delta, confidence)
+
+    @property
+    def separation(self) -> float:
+        """Means of the linear score in the two worlds apart, in deviations: μ, where both are Gaussian."""
+        one, other = (self.scores[0][~self.learn & world] for world in (self.there, ~self.there))
+        spread = float(np.sqrt((one.var() + other.var()) / 2))
+        return float(abs(one.mean() - other.mean()) / max(spread, 1e-300))
+
+
 def attack(transcript: Array, there: Flags, delta: float, confidence: float) -> Verdict:
-    """What an adversary who knows both worlds makes of the transcripts (trials, numbers).
+    """What an adversary who knows both worlds makes of the transcripts (trials, numbers)."""
+    evidence = gathered(transcript, there)
+    return Verdict(evidence.lower(delta, confidence), evidence.separation)
+
+
+def gathered(transcript: Array, there: Flags) -> Evidence:
+    """Transcripts (trials, numbers) as scores.
 
     Gaussian noise in both worlds alike makes the log-likelihood ratio linear in the transcript: Σ⁻¹ (m₁ − m₀), means
-    and covariance as the first half of the trials shows them. Where the noise is otherwise, or records are sampled,
-    that direction is not the best one, but what it finds is found: the bound comes from the second half alone.
+    and covariance as a quarter of the trials shows them. A record that is drawn now and then moves few numbers,
+    by more: then the ratio is that of mixtures. Where neither is the truth it is not the best that could be done, but
+    what it finds is found: the bound comes from the other trials alone.
     """
-    learn = np.arange(len(transcript)) % 4 < 2  # both worlds in both halves
-    scores = (transcript - transcript[learn].mean(0)) @ _direction(transcript[learn], there[learn])
-    rule = best_rule(scores[learn], there[learn], delta, confidence)
-    lower = judge(rule, scores[~learn], there[~learn], delta, confidence)
-    one, other = scores[~learn & there], scores[~learn & ~there]
-    spread = float(np.sqrt((one.var() + other.var()) / 2))
-    return Verdict(lower, float(abs(one.mean() - other.mean()) / max(spread, 1e-300)))
+    learn = np.arange(len(transcript)) % 8 < 2  # a quarter, both worlds in it; bounds need the trials more
+    news = innovations(transcript, there, learn)
+    absent, present = (news[learn & world].mean(0) for world in (~there, there))
+    moved = present - absent
+    scores = [news @ moved]
+    for rate in _RATES:
+        scores.append(_mixed(news - absent, moved / rate, rate))
+        from_middle, either = news - (absent + present) / 2, moved / (2 * rate)
+        scores.append(_mixed(from_middle, either, rate) - _mixed(from_middle, -either, rate))
+    return Evidence(tuple(scores), there, learn)
 
 
-def _direction(transcript: Array, there: Flags) -> Array:
-    """Σ⁻¹ (m₁ − m₀), in units in which every number of the transcript has the same spread.
+def innovations(transcript: Array, there: Flags, learn: Flags) -> Array:
+    """Each number of a transcript less what the earlier ones foretell of it, in deviations of what is left.
 
-    Numbers that never vary tell nothing. Combinations that vary only with the world, and not with noise, tell
-    everything: their variance within a world is next to nothing, and they outweigh the rest.
+    Numbers that never vary tell nothing and are left out. What varies with the world and not with noise tells
+    everything: next to nothing is left of it within a world, and it outweighs the rest.
     """
-    moved: Array = transcript[there].mean(0) - transcript[~there].mean(0)
-    within = np.concatenate([transcript[world] - transcript[world].mean(0) for world in (there, ~there)])
+    within = np.concatenate([transcript[w & learn] - transcript[w & learn].mean(0) for w in (there, ~there)])
+    moved = transcript[there & learn].mean(0) - transcript[~there & learn].mean(0)
     scale = np.sqrt(within.var(0) + moved**2)
     used = scale > 0
-    if not used.any():
-        return np.zeros_like(moved)
-    covariance = np.atleast_2d(np.cov(within[:, used] / scale[used], rowvar=False))
-    values, vectors = np.linalg.eigh(covariance)
-    values = np.maximum(values, _BARE**2 * max(values[-1], 1.0))
-    along = vectors.T @ (moved[used] / scale[used])
-    direction: Array = np.zeros_like(moved)
-    direction[used] = vectors @ (along / values) / scale[used]
-    return direction
+    least = _BARE * np.eye(used.sum())
+    triangle = np.linalg.qr(np.concatenate([within[:, used] / scale[used] / np.sqrt(len(within)), least]), mode="r")
+    centred = (transcript[:, used] - transcript[learn][:, used].mean(0)) / scale[used]
+    found: Array = solve_triangular(triangle, centred.T, trans="T").T
+    return found
+
+
+def _mixed(news: Array, moved: Array, rate: float) -> Array:
+    """log Π (1 − rate + rate · e^(moved · news − moved²/2)): the ratio where each number is moved so often, or not."""
+    ratios: Array = np.logaddexp(np.log(1 - rate), np.log(rate) + news * moved - moved**2 / 2).sum(1)
+    return ratios

@@ -5,25 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from tacit.algorithms import Algorithm
-from tacit.audit.attack import attack
+from tacit.audit.attack import Evidence, gathered
 from tacit.audit.worlds import Copies, Eavesdropper, worlds
 from tacit.errors import TacitError
 from tacit.graphs import graphs
+from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
+from tacit.privacy.planning import guarantee
 from tacit.runs.build import from_config, named_algorithm, with_target
 from tacit.runs.config import Batch, Config, PrivacyTarget
 from tacit.runs.cost import Cost
 
 _NODES = 3  # of each little network: neighbours on both sides are all that an audited node needs
 _RECORDS = 12  # that a node may hold at most; rates are rounded to such fractions
+_DELTAS = (1e-3, 0.01, 0.03, 0.1, 0.3)  # at which a guarantee is tried as well: few trials tell much there
+
+
+class Point(NamedTuple):
+    """A guarantee holds at every δ, each with its own ε: here it was tried too."""
+
+    delta: float
+    lower: float
+    guaranteed: float
 
 
 @dataclass(frozen=True)
 class Audit:
-    """ε is at least `lower` with `confidence`; beside it what is guaranteed and claimed for what was attacked."""
+    """ε is at least `lower` with `confidence`; beside it what is guaranteed and claimed for what was attacked.
+
+    `profile` tries the guarantee at other δ, where fewer trials tell more. A sound method fails one of these, or
+    `lower`, with a probability of at most 1.5 (1 − confidence).
+    """
 
     algorithm: str
     lower: float
@@ -34,11 +49,20 @@ class Audit:
     trials: int
     rounds: int
     separation: float
+    profile: tuple[Point, ...] = ()
+
+    @property
+    def broken(self) -> list[Point]:
+        """Where the guarantee did not survive."""
+        if self.guaranteed is None:
+            return []
+        points = [Point(self.delta, self.lower, self.guaranteed), *self.profile]
+        return [point for point in points if point.lower > point.guaranteed]
 
     @property
     def holds(self) -> bool:
         """Whether the guarantee survived."""
-        return self.guaranteed is None or self.lower <= self.guaranteed
+        return not self.broken
 
     @property
     def refuted(self) -> bool:
@@ -50,12 +74,18 @@ class Audit:
         found = (
             f"{self.algorithm}: ε is at least {self.lower:.3g} ({self.confidence:.0%} confidence, δ = {self.delta:g})"
         )
-        verdict = "the guarantee holds" if self.holds else "THE GUARANTEE IS BROKEN"
+        verdict = "the guarantee holds"
+        if self.broken:
+            delta, lower, upper = max(self.broken, key=lambda point: point.lower - point.guaranteed)
+            verdict = (
+                f"THE GUARANTEE IS BROKEN (at δ = {delta:g} it is ε = {upper:.4g}, and at least {lower:.3g} is found)"
+            )
         claim = "" if self.claimed is None else f"; claimed is {self.claimed:.4g}"
         return f"{found}; {known}{claim}: {verdict}{', the claim is refuted' if self.refuted else ''}."
 
     def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "holds": self.holds, "refuted": self.refuted}
+        points = [point._asdict() for point in self.profile]
+        return {**asdict(self), "profile": points, "holds": self.holds, "refuted": self.refuted}
 
 
 def audit(
@@ -111,20 +141,28 @@ def attacked(
     for t in range(method.rounds):
         state = method.round(t, state, task, network)
         watch(t + 1)
-    verdict = attack(network.transcript(), there, privacy.delta, confidence)
+    evidence = gathered(network.transcript(), there)
     stated = Cost(task, method, privacy.delta).spent(method.rounds)
     claimed = stated.claimed if stated.claimed_for == "run" else None
     return Audit(
         algorithm=method.title,
-        lower=verdict.lower,
+        lower=evidence.lower(privacy.delta, confidence),
         guaranteed=stated.guaranteed,
         claimed=claimed,
         delta=privacy.delta,
         confidence=confidence,
         trials=trials,
         rounds=method.rounds,
-        separation=verdict.separation,
+        separation=evidence.separation,
+        profile=() if stated.guaranteed is None else profile(evidence, task.ledger, confidence),
     )
+
+
+def profile(evidence: Evidence, ledger: Ledger, confidence: float) -> tuple[Point, ...]:
+    """The guarantee of all that a ledger holds, tried at several δ, which share half the error that is left."""
+    each = 1 - (1 - confidence) / (2 * len(_DELTAS))
+    first = [line._replace(multipliers=line.multipliers[:1], rates=line.rates[:1]) for line in ledger.releases()]
+    return tuple(Point(delta, evidence.lower(delta, each), float(guarantee(first, delta).max())) for delta in _DELTAS)
 
 
 def _sizes(config: Config) -> tuple[int, int | None]:

@@ -30,8 +30,8 @@ def lower_bound(hits: int, present: int, alarms: int, absent: int, delta: float,
     return float(_bounds(np.array([hits]), present, np.array([alarms]), absent, delta, confidence)[0])
 
 
-def best_rule(scores: Array, there: Flags, delta: float, confidence: float, most: int = 400) -> Rule:
-    """The rule with the largest bound on these scores; what it is worth is for *other* scores to say."""
+def best_rule(scores: Array, there: Flags, delta: float, confidence: float, most: int = 400) -> tuple[float, Rule]:
+    """The largest bound on these scores and its rule; what that is worth is for *other* scores to say."""
     rules: list[tuple[float, Rule]] = []
     for sign in (1, -1):
         yes, no = (np.sort(sign * scores[world]) for world in ((there, ~there) if sign > 0 else (~there, there)))
@@ -39,7 +39,7 @@ def best_rule(scores: Array, there: Flags, delta: float, confidence: float, most
         hits, alarms = (len(each) - np.searchsorted(each, thresholds, "right") for each in (yes, no))
         found = _bounds(hits, len(yes), alarms, len(no), delta, confidence)
         rules.append((float(found.max()), Rule(sign, float(thresholds[found.argmax()]))))
-    return max(rules)[1]
+    return max(rules)
 
 
 def _bounds(hits: Counts, present: int, alarms: Counts, absent: int, delta: float, confidence: float) -> Array:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -39,6 +41,7 @@ class Eavesdropper(Simulated):
     def __init__(self, graph: Graph, trials: int) -> None:
         super().__init__(graph)
         self._trials, self._heard = trials, [torch.empty(trials, 0, dtype=torch.float64)]
+        self._listening = True
 
     def mix(self, t: int, *values: Tensor, row_bytes: int | None = None) -> tuple[Tensor, ...]:
         self._hear(*values)
@@ -54,12 +57,27 @@ class Eavesdropper(Simulated):
         each = x.view(self._trials, -1, x.shape[-1])
         return each.mean(1, keepdim=True).expand_as(each).reshape(x.shape)
 
+    def max(self, s: Tensor) -> Tensor:
+        self._hear(s)
+        return super().max(s)
+
+    @contextmanager
+    def unmetered(self) -> Iterator[None]:
+        """Measurements are sent nowhere, so nobody hears them."""
+        before, self._listening = self._listening, False
+        try:
+            with super().unmetered():
+                yield
+        finally:
+            self._listening = before
+
     def transcript(self) -> npt.NDArray[np.float64]:
         """All that was heard of each trial, (trials, numbers)."""
         return torch.cat(self._heard, 1).numpy()
 
     def _hear(self, *values: Tensor) -> None:
-        self._heard += [value.detach().double().reshape(self._trials, -1).clone() for value in values]
+        if self._listening:
+            self._heard += [value.detach().double().reshape(self._trials, -1).clone() for value in values]
 
 
 def worlds(
@@ -91,7 +109,7 @@ def worlds(
         noise=noise,
         dtype=torch.float64,
     )
-    relation = made([np.zeros(size, np.int64)]).sampler.sampling.relation
+    relation = method.sampling(made([np.zeros(size, np.int64)])).relation
     other = _OPPOSITE if method.unit == "node" or relation == "replace-one" else _NOTHING
     held = np.full((trials, nodes, size), _OTHER)
     held[:, 0, : size if method.unit == "node" else 1] = np.where(there, _CANARY, other)[:, None]
