@@ -13,11 +13,16 @@ from tacit.privacy.gdp import epsilon_to_mu, mu_to_epsilon
 THERE = np.arange(20_000) % 2 == 1
 
 
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
 def linear_only(evidence):
     return Evidence(evidence.scores[:1], evidence.there, evidence.learn)
 
 
-def test_innovations_are_what_regression_on_the_past_leaves(rng=np.random.default_rng(0)):
+def test_innovations_are_what_regression_on_the_past_leaves(rng):
     mixing, moved = rng.normal(size=(6, 6)), rng.normal(size=6)
     transcript = rng.normal(size=(len(THERE), 6)) @ mixing + THERE[:, None] * moved
     learn = np.arange(len(THERE)) % 8 < 2
@@ -35,7 +40,7 @@ def test_innovations_are_what_regression_on_the_past_leaves(rng=np.random.defaul
     )
 
 
-def test_a_record_that_is_drawn_now_and_then_is_found_by_mixtures(rng=np.random.default_rng(1)):
+def test_a_record_that_is_drawn_now_and_then_is_found_by_mixtures(rng):
     rate, rounds, multiplier = 0.1, 10, 0.7
     drawn = THERE[:, None] & (rng.random((len(THERE), rounds)) < rate)
     evidence = gathered(rng.normal(size=drawn.shape) + drawn / multiplier, THERE)
@@ -46,7 +51,7 @@ def test_a_record_that_is_drawn_now_and_then_is_found_by_mixtures(rng=np.random.
     assert mixed > 0.25 * guaranteed
 
 
-def test_other_deltas_tell_more(rng=np.random.default_rng(2)):
+def test_other_deltas_tell_more(rng):
     """√2 times the μ that is said: not seen at δ = 1e-5 with so few trials, plain at 0.1."""
     said = epsilon_to_mu(2.0, 1e-5)
     evidence = gathered((rng.normal(size=len(THERE)) + np.sqrt(2) * said * THERE)[:, None], THERE)
@@ -54,7 +59,7 @@ def test_other_deltas_tell_more(rng=np.random.default_rng(2)):
     assert evidence.lower(0.1, 0.99) > mu_to_epsilon(said, 0.1)
 
 
-def test_sound_worlds_are_rarely_called_broken(rng=np.random.default_rng(3)):
+def test_sound_worlds_are_rarely_called_broken(rng):
     """The tightest sound case at several δ, 99 % confidence each: of 300 at most what chance allows."""
     mu, there, deltas = 1.0, THERE[:2000], (1e-5, 0.01, 0.1)
     alarms = 0
@@ -64,6 +69,6 @@ def test_sound_worlds_are_rarely_called_broken(rng=np.random.default_rng(3)):
     assert alarms <= stats.binom.ppf(0.999, 300, 0.01)
 
 
-def test_more_numbers_than_trials_are_no_fault(rng=np.random.default_rng(4)):
+def test_more_numbers_than_trials_are_no_fault(rng):
     evidence = gathered(rng.normal(size=(80, 100)), THERE[:80])
     assert evidence.lower(1e-5, 0.95) == 0
