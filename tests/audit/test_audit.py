@@ -22,7 +22,6 @@ PRIVATE = [
     if {"noise_multiplier", "noise_rate", "sigma"} & set(algorithms.parameters(name)) and name != "d2p"
 ]
 PARAMETERS = {"partpsp": {"share": ["0.weight"]}, "dp-norm": {"smoothness": 0.5}}
-WITHOUT_DATA = ("dpps", "consensus")
 
 
 def config(name, epsilon=2.0, **batch):
@@ -39,7 +38,7 @@ def config(name, epsilon=2.0, **batch):
 
 
 @pytest.mark.parametrize("batch", [{}, {"size": 60, "sampling": "without-replacement"}], ids=["all", "sampled"])
-@pytest.mark.parametrize("name", [name for name in PRIVATE if name not in WITHOUT_DATA])
+@pytest.mark.parametrize("name", PRIVATE)
 def test_no_guarantee_is_broken(name, batch):
     found = audit(config(name, **batch), trials=1200, rounds=3)
     assert found.holds

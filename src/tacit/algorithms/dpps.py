@@ -72,16 +72,15 @@ class DPPS:
         half = state.s + e.value
         carry = torch.split(state.carry, [mode.width for mode in self.modes], 1)
         seen = self._look(carry, half, e, network)
-        value = Bounded(half.clone(), np.full(len(half), seen[1]), "l1", node_level(e), e.step, e.purpose, e.source)
-        sent = self._mechanism(*seen[:2]).release(value)
+        value = Bounded(half.clone(), seen[:, 1].numpy(), "l1", node_level(e), e.step, e.purpose, e.source)
+        sent = self._mechanism(seen).release(value)
         if self.sync_every is not None and (t + 1) % self.sync_every == 0:
             s, a = network.mean(sent).expand_as(sent).contiguous(), torch.ones_like(state.a)
             after = torch.zeros_like(state.carry)
         else:
             s, a = network.mix(t, sent, state.a)
             after = self._carried(t, carry, e, state.s, half, sent, network)
-        rows = torch.tensor(seen, dtype=torch.float64).expand(len(half), -1)
-        return replace(state, s=s, a=a, carry=after, seen=rows)
+        return replace(state, s=s, a=a, carry=after, seen=seen)
 
     def planned(self) -> Mechanism:
         """What a round releases by, unless its sensitivity turns out not to hold."""
@@ -90,26 +89,27 @@ class DPPS:
         follows_data = isinstance(self.modes[0], Real | Estimated)
         return Unproven(Laplace(self.noise)) if follows_data else Laplace(self.noise)
 
-    def _mechanism(self, real: float, bound: float) -> Mechanism:
+    def _mechanism(self, seen: Tensor) -> Mechanism:
         planned = self.planned()
-        if isinstance(planned, Laplace) and not self.modes[0].holds(real, bound):
+        if isinstance(planned, Laplace) and not self.modes[0].holds(float(seen[:, 0].max()), float(seen[:, 1].min())):
             return Unproven(planned)
         return planned
 
-    def _look(self, carry: tuple[Tensor, ...], half: Tensor, e: Bounded, network: Network) -> list[float]:
-        """The real sensitivity and each mode's, as far as they can be known here."""
+    def _look(self, carry: tuple[Tensor, ...], half: Tensor, e: Bounded, network: Network) -> Tensor:
+        """The real sensitivity and each mode's (n, 1 + modes), as far as they can be known here."""
         first, *watched = zip(self.modes, carry, strict=True)
-        bounds = [first[0].bound(first[1], half, e, network)]
-        if self.noise is not None and not bounds[0] < _BEYOND:
+        bound = torch.as_tensor(first[0].bound(first[1], half, e, network))
+        if self.noise is not None and not bool((bound < _BEYOND).all()):
             raise TacitError(
                 "noise that adds to the sensitivity, which adds to the noise, has grown out of bounds: "
                 'set a smaller sync_every, add less noise, or use sensitivity = "replacement"'
             )
-        if not self._watches(network):
-            return [math.nan, *bounds, *[math.nan] * len(watched)]
-        with network.unmetered():
-            real = float(network.diameter(half))
-            return [real, *bounds, *(mode.bound(own, half, e, network) for mode, own in watched)]
+        found: list[float | Tensor] = [math.nan, bound, *[math.nan] * len(watched)]
+        if self._watches(network):
+            with network.unmetered():
+                beside = (mode.bound(own, half, e, network) for mode, own in watched)
+                found = [network.diameter(half), bound, *beside]
+        return torch.stack([torch.as_tensor(each, dtype=torch.float64).expand(len(half)) for each in found], 1)
 
     def _carried(
         self, t: int, carry: tuple[Tensor, ...], e: Bounded, s: Tensor, half: Tensor, sent: Tensor, network: Network

@@ -33,8 +33,8 @@ class Sensitivity(ABC):
         return torch.zeros(len(s), self.width, dtype=torch.float64)
 
     @abstractmethod
-    def bound(self, carry: Tensor, half: Tensor, e: Bounded, network: Network) -> float:
-        """S for the vectors `half` = s + e, the same at every node."""
+    def bound(self, carry: Tensor, half: Tensor, e: Bounded, network: Network) -> float | Tensor:
+        """S for the vectors `half` = s + e, the same at every node of a network; as (n,), where there are several."""
 
     def carried(self, t: int, carry: Tensor, e: Bounded, moved: Tensor, noise: Tensor, network: Network) -> Tensor:
         """The carry after round t, in which ‖e + γ_n n‖₁ was `moved` and ‖γ_n n‖₁ was `noise`, both (n,)."""
@@ -51,8 +51,8 @@ class Real(Sensitivity):
 
     name: ClassVar[str] = "real"
 
-    def bound(self, carry: Tensor, half: Tensor, e: Bounded, network: Network) -> float:
-        return float(network.diameter(half))
+    def bound(self, carry: Tensor, half: Tensor, e: Bounded, network: Network) -> float | Tensor:
+        return network.diameter(half)
 
     def holds(self, real: float, bound: float) -> bool:
         return False
@@ -78,8 +78,8 @@ class Estimated(Sensitivity):
     def start(self, s: Tensor) -> Tensor:
         return 2 * self.c * _norms(s)[:, None] * self.start_norm
 
-    def bound(self, carry: Tensor, half: Tensor, e: Bounded, network: Network) -> float:
-        return float(network.max(self._own(carry, e)))
+    def bound(self, carry: Tensor, half: Tensor, e: Bounded, network: Network) -> float | Tensor:
+        return network.max(self._own(carry, e))
 
     def carried(self, t: int, carry: Tensor, e: Bounded, moved: Tensor, noise: Tensor, network: Network) -> Tensor:
         return (self.lam * (self._own(carry, e) + 2 * self.c * noise))[:, None]
@@ -127,11 +127,11 @@ class Certified(Sensitivity):
         ahead = self.table[0, : self.width] * self.diameter
         return ahead.repeat(len(s), 1)
 
-    def bound(self, carry: Tensor, half: Tensor, e: Bounded, network: Network) -> float:
-        return float(carry[0, 0]) + _public(e, self.name)
+    def bound(self, carry: Tensor, half: Tensor, e: Bounded, network: Network) -> float | Tensor:
+        return carry[:, 0] + _public(e, self.name)
 
     def carried(self, t: int, carry: Tensor, e: Bounded, moved: Tensor, noise: Tensor, network: Network) -> Tensor:
-        added = 2 * network.max(moved)
+        added = 2 * network.max(moved).reshape(-1, 1)
         row = self.table[t % len(self.table)]
         if self.geometric:
             return row[1] * (carry + row[0] * added)

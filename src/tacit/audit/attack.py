@@ -9,10 +9,10 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from tacit.audit.bounds import Array, Flags, best_rule, judge
+from tacit.audit.scores import laplace, linear, mixtures
 
 _BARE = 1e-7  # of a number's spread: less than this is left by no noise that was drawn, but by rounding
 _LUCK = 50  # what is chosen as the best of many must be so much surer, or it is the luckiest: a few trials in a tail
-_RATES = (1 / 2, 1 / 5, 1 / 12)  # how often the record might be drawn, where it is sampled
 
 
 class Verdict(NamedTuple):
@@ -51,23 +51,19 @@ def attack(transcript: Array, there: Flags, delta: float, confidence: float) -> 
     return Verdict(evidence.lower(delta, confidence), evidence.separation)
 
 
-def gathered(transcript: Array, there: Flags) -> Evidence:
-    """Transcripts (trials, numbers) as scores.
+def gathered(transcript: Array, there: Flags, rate: float = 1.0, rounds: int = 1) -> Evidence:
+    """Transcripts (trials, numbers) of `rounds` rounds, in which the record was drawn at `rate`, as scores.
 
     Gaussian noise in both worlds alike makes the log-likelihood ratio linear in the transcript: Σ⁻¹ (m₁ − m₀), means
     and covariance as a quarter of the trials shows them. A record that is drawn now and then moves few numbers,
-    by more: then the ratio is that of mixtures. Where neither is the truth it is not the best that could be done, but
-    what it finds is found: the bound comes from the other trials alone.
+    by more: then the ratio is that of mixtures. Of Laplace noise it has its own. Where none of these is the truth it is
+    not the best that could be done, but what it finds is found: the bound comes from the other trials alone.
     """
     learn = np.arange(len(transcript)) % 8 < 2  # a quarter, both worlds in it; bounds need the trials more
     news = innovations(transcript, there, learn)
-    absent, present = (news[learn & world].mean(0) for world in (~there, there))
-    moved = present - absent
-    scores = [news @ moved]
-    for rate in _RATES:
-        scores.append(_mixed(news - absent, moved / rate, rate))
-        from_middle, either = news - (absent + present) / 2, moved / (2 * rate)
-        scores.append(_mixed(from_middle, either, rate) - _mixed(from_middle, -either, rate))
+    scores = [linear(news, there, learn), laplace(news, there, learn)]
+    for often in {rate, min(10 * rate, 0.5)} if rate < 1 else ():  # one message may have several draws behind it
+        scores += mixtures(news, there, learn, often, rounds)
     return Evidence(tuple(scores), there, learn)
 
 
@@ -83,12 +79,7 @@ def innovations(transcript: Array, there: Flags, learn: Flags) -> Array:
     used = scale > 0
     least = _BARE * np.eye(used.sum())
     triangle = np.linalg.qr(np.concatenate([within[:, used] / scale[used] / np.sqrt(len(within)), least]), mode="r")
+    triangle *= np.sign(np.diag(triangle))[:, None]  # no sign is turned: what is shifted up stays so
     centred = (transcript[:, used] - transcript[learn][:, used].mean(0)) / scale[used]
     found: Array = solve_triangular(triangle, centred.T, trans="T").T
     return found
-
-
-def _mixed(news: Array, moved: Array, rate: float) -> Array:
-    """log Π (1 − rate + rate · e^(moved · news − moved²/2)): the ratio where each number is moved so often, or not."""
-    ratios: Array = np.logaddexp(np.log(1 - rate), np.log(rate) + news * moved - moved**2 / 2).sum(1)
-    return ratios

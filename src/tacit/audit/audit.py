@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tacit.algorithms import Algorithm
 from tacit.audit.attack import Evidence, gathered
@@ -21,7 +21,7 @@ from tacit.runs.cost import Cost
 
 _NODES = 3  # of each little network: neighbours on both sides are all that an audited node needs
 _RECORDS = 12  # that a node may hold at most; rates are rounded to such fractions
-_DELTAS = (1e-3, 0.01, 0.03, 0.1, 0.3)  # at which a guarantee is tried as well: few trials tell much there
+_DELTAS = (1e-3, 0.01, 0.03, 0.1, 0.3, 0.7)  # at which a guarantee is tried as well: few trials tell much there
 
 
 class Point(NamedTuple):
@@ -32,8 +32,8 @@ class Point(NamedTuple):
     guaranteed: float
 
 
-@dataclass(frozen=True)
-class Audit:
+@dataclass(frozen=True, kw_only=True)
+class Finding:
     """ε is at least `lower` with `confidence`; beside it what is guaranteed and claimed for what was attacked.
 
     `profile` tries the guarantee at other δ, where fewer trials tell more. A sound method fails one of these, or
@@ -46,10 +46,9 @@ class Audit:
     claimed: float | None
     delta: float
     confidence: float
-    trials: int
     rounds: int
-    separation: float
     profile: tuple[Point, ...] = ()
+    claimed_for: Literal["run", "round"] = "run"
 
     @property
     def broken(self) -> list[Point]:
@@ -66,26 +65,36 @@ class Audit:
 
     @property
     def refuted(self) -> bool:
-        """Whether the paper's claim did not."""
-        return self.claimed is not None and self.claimed < self.lower
+        """Whether the paper's claim did not; what is claimed for each round adds up."""
+        times = self.rounds if self.claimed_for == "round" else 1
+        return self.claimed is not None and times * self.claimed < self.lower
 
     def sentence(self) -> str:
         known = "nothing is guaranteed" if self.guaranteed is None else f"guaranteed is ε = {self.guaranteed:.4g}"
         found = (
             f"{self.algorithm}: ε is at least {self.lower:.3g} ({self.confidence:.0%} confidence, δ = {self.delta:g})"
         )
-        verdict = "the guarantee holds"
+        verdict = "the guarantee holds" if self.guaranteed is not None else "there is no guarantee to break"
         if self.broken:
             delta, lower, upper = max(self.broken, key=lambda point: point.lower - point.guaranteed)
             verdict = (
                 f"THE GUARANTEE IS BROKEN (at δ = {delta:g} it is ε = {upper:.4g}, and at least {lower:.3g} is found)"
             )
-        claim = "" if self.claimed is None else f"; claimed is {self.claimed:.4g}"
+        scope = " a round" if self.claimed_for == "round" else ""
+        claim = "" if self.claimed is None else f"; claimed is {self.claimed:.4g}{scope}"
         return f"{found}; {known}{claim}: {verdict}{', the claim is refuted' if self.refuted else ''}."
 
     def as_dict(self) -> dict[str, Any]:
         points = [point._asdict() for point in self.profile]
         return {**asdict(self), "profile": points, "holds": self.holds, "refuted": self.refuted}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit(Finding):
+    """What many small networks side by side told; `separation` estimates μ of the two worlds."""
+
+    trials: int
+    separation: float
 
 
 def audit(
@@ -141,20 +150,21 @@ def attacked(
     for t in range(method.rounds):
         state = method.round(t, state, task, network)
         watch(t + 1)
-    evidence = gathered(network.transcript(), there)
+    rate = float(method.sampling(task).rate[0])
+    evidence = gathered(network.transcript(), there, rate, method.rounds)
     stated = Cost(task, method, privacy.delta).spent(method.rounds)
-    claimed = stated.claimed if stated.claimed_for == "run" else None
     return Audit(
         algorithm=method.title,
         lower=evidence.lower(privacy.delta, confidence),
         guaranteed=stated.guaranteed,
-        claimed=claimed,
+        claimed=stated.claimed,
         delta=privacy.delta,
         confidence=confidence,
         trials=trials,
         rounds=method.rounds,
         separation=evidence.separation,
         profile=() if stated.guaranteed is None else profile(evidence, task.ledger, confidence),
+        claimed_for=stated.claimed_for,
     )
 
 

@@ -14,14 +14,16 @@ from scipy import sparse
 from torch import Tensor
 
 from tacit.algorithms import Algorithm
+from tacit.algorithms.over_dpps import OverDPPS
 from tacit.graphs import Graph
 from tacit.networks import Simulated
 from tacit.privacy.noise import Noise
 from tacit.runs.config import Batch
 from tacit.tasks import Dataset, Model, Task
 
-_NOTHING, _CANARY, _OPPOSITE, _OTHER = range(4)
-_FAR = 1e6  # far beyond any clip bound: clipped, a canary's gradient has the length of the bound
+NOTHING, _CANARY, _OPPOSITE, _OTHER = range(4)
+FAR = 1e6  # far beyond any clip bound: clipped, a canary's gradient has the length of the bound
+_SMALL = 1e-3  # far within it
 
 
 class Copies(Graph):
@@ -33,6 +35,13 @@ class Copies(Graph):
 
     def at(self, t: int) -> sparse.csr_array:
         return sparse.csr_array(sparse.kron(sparse.eye_array(self._times), self._graph.at(t), "csr"))
+
+    def contractions(self, length: int) -> npt.NDArray[np.float64]:
+        """Of each copy by itself: nodes of two copies never meet."""
+        return self._graph.contractions(length)
+
+    def certified_constants(self) -> tuple[float, float]:
+        return self._graph.certified_constants()
 
 
 class Eavesdropper(Simulated):
@@ -58,8 +67,16 @@ class Eavesdropper(Simulated):
         return each.mean(1, keepdim=True).expand_as(each).reshape(x.shape)
 
     def max(self, s: Tensor) -> Tensor:
+        """Of each by itself, likewise, (n,)."""
         self._hear(s)
-        return super().max(s)
+        each = s.view(self._trials, -1)
+        return each.amax(1, keepdim=True).expand_as(each).flatten()
+
+    def diameter(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        """Of each by itself, likewise, (n,)."""
+        each = x.view(self._trials, -1, x.shape[-1]).double()
+        apart = torch.cdist(each, each, p=1).amax((1, 2))
+        return apart.repeat_interleave(each.shape[1])
 
     @contextmanager
     def unmetered(self) -> Iterator[None]:
@@ -87,13 +104,16 @@ def worlds(
 
     The loss is ⟨w, x⟩: a record's gradient is x, whatever the model is. All records are `others` but one at the first
     node of each trial, which points as far as the clip allows: there it is, or it is not (`add-remove`; 0 in its place
-    is the same), or its opposite is (`replace-one`). Where the unit is a node, all its records are such. A method that
+    is the same), or its opposite is (`replace-one`). Where the unit is a node, all its records are such. Where noise
+    follows the data, next to nothing is in place of the opposite: then there is hardly any noise. A method that
     leaves parameters at their node has one of those beside the one that it shares.
     """
     there = np.arange(trials) % 2 == 1
     width = 1 if method.share is None else 2
     x = torch.zeros(4, width)
-    x[_CANARY, 0], x[_OPPOSITE, 0], x[_OTHER, 0] = _FAR, -_FAR, others
+    x[_CANARY, 0], x[_OPPOSITE, 0], x[_OTHER, 0] = FAR, -FAR, others
+    follows = isinstance(method, OverDPPS) and method.sensitivity in ("real", "estimated")
+    x[NOTHING, 0] = _SMALL if follows else 0.0  # to nothing at all no noise could be scaled
     y = torch.tensor([0, 1, 0, 1])  # which nobody looks at
     data = Dataset("canaries", x, y, x, y, 2)
     zero = torch.zeros(width, dtype=torch.float64)
@@ -110,7 +130,7 @@ def worlds(
         dtype=torch.float64,
     )
     relation = method.sampling(made([np.zeros(size, np.int64)])).relation
-    other = _OPPOSITE if method.unit == "node" or relation == "replace-one" else _NOTHING
+    other = _OPPOSITE if relation == "replace-one" and not follows else NOTHING
     held = np.full((trials, nodes, size), _OTHER)
     held[:, 0, : size if method.unit == "node" else 1] = np.where(there, _CANARY, other)[:, None]
     shards = list(held.reshape(trials * nodes, size))

@@ -3,39 +3,63 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tacit.cli.app import app, emit, say
+from tacit.errors import TacitError
+
+if TYPE_CHECKING:
+    from tacit.audit import Finding
+
+_STEPS = 20  # of progress that are told
 
 
 @app.command()
 def audit(
-    config: Annotated[Path | None, typer.Argument(help="A TOML file; without one, the embedded example.")] = None,
+    config: Annotated[
+        Path | None, typer.Argument(help="A TOML file, or ppgl, igl or fedavg; without one, the embedded example.")
+    ] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="key=value over the config.")] = None,
     trials: Annotated[int, typer.Option(help="Networks attacked, half of them with the record.")] = 20_000,
     rounds: Annotated[int, typer.Option(help="Rounds attacked; the noise is set for these.")] = 4,
     confidence: Annotated[float, typer.Option(help="Of the lower bound.", min=0.5, max=0.9999)] = 0.95,
-    seed: Annotated[int, typer.Option(help="Of the noise.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the noise; with --one-run, of the coins.")] = 0,
+    one_run: Annotated[bool, typer.Option("--one-run", help="Attack the whole run of the config once.")] = False,
+    canaries: Annotated[int, typer.Option(help="With --one-run: records at one node, each there by a coin.")] = 1000,
+    node: Annotated[int, typer.Option(help="With --one-run: the node that they are at.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Attack a method as its adversary would, and bound its ε from below."""
     from tacit.audit import audit as attacked
+    from tacit.audit import one_run as attacked_once
+    from tacit.audit.graphs import audit_named
+    from tacit.cli.learn_graph import Method
     from tacit.runs.config import Config
     from tacit.runs.progress import counting
 
-    settings = Config.load(config, set_ or [])
-    total = min(rounds, settings.rounds)
-    with counting("rounds of the attack", total, 0) as tell:
-        found = attacked(
-            settings,
-            trials=trials,
-            rounds=rounds,
-            confidence=confidence,
-            seed=seed,
-            watch=lambda done: tell(f"round {done} of {trials:,} networks"),
-        )
+    learner = str(config) if str(config) in list(Method) else None
+    if learner and one_run:
+        raise TacitError(f"--one-run attacks the run of a config, which {learner} has none of: leave it out")
+    settings = Config.load(None if learner else config, [] if learner else set_ or [])
+    total = rounds if learner else settings.rounds if one_run else min(rounds, settings.rounds)
+    networks = "the run" if one_run else f"{trials:,} networks"
+    steps = min(total, _STEPS)
+    with counting("steps of the attack", steps, 0) as tell:
+
+        def watch(done: int) -> None:
+            if done * steps // total > (done - 1) * steps // total:
+                tell(f"round {done} of {networks}")
+
+        found: Finding
+        common: dict[str, Any] = {"trials": trials, "rounds": rounds, "confidence": confidence, "seed": seed}
+        if learner:
+            found = audit_named(learner, set_ or [], **common, watch=watch)
+        elif one_run:
+            found = attacked_once(settings, canaries=canaries, node=node, confidence=confidence, seed=seed, watch=watch)
+        else:
+            found = attacked(settings, **common, watch=watch)
     if as_json:
         emit(found.as_dict())
     else:

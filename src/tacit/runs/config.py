@@ -122,7 +122,7 @@ class Config(Section):
         """The file at `path`, or the embedded example, with `key=value` settings on top."""
         data: dict[str, Any] = EXAMPLE if path is None else _read(path)
         for setting in settings:
-            data = _with(data, setting)
+            data = with_setting(data, setting)
         return cls.parse(data, "the config" if path is None else str(path))
 
     def as_dict(self) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise TacitError(f"{path} is not valid TOML: {error}") from None
 
 
-def _with(data: Mapping[str, Any], setting: str) -> dict[str, Any]:
+def with_setting(data: Mapping[str, Any], setting: str) -> dict[str, Any]:
     """`data` with "a.b=value" put in, or, without a value, taken out. What cannot be read as TOML is a string.
 
     A new `name` for a section starts it afresh: the other one's parameters would mean nothing to it.
