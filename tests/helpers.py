@@ -57,6 +57,13 @@ def quadratic_task(nodes=6, d=3, *, records=4, seed=0, dtype=torch.float64, shar
     return Task(model, data, parts, noise=Noise.from_seed(seed), dtype=dtype, **batches)
 
 
+def noised(task, law, value, scale, purpose, node, step):
+    """`value` (d,) as the node releases it, for oracles that know everything but the noise and the grid it ends on."""
+    x = torch.tensor(value, dtype=torch.float64)[None]
+    getattr(task.noise, f"{law}_")(x, np.array([scale]), f"noise/{purpose}", np.array([node]), step)
+    return x[0].numpy()
+
+
 def run_rounds(algorithm, task, network, rounds):
     state = algorithm.start(task, network.graph)
     for t in range(rounds):

@@ -11,8 +11,8 @@ def softmax_gradient(w, b, x, label):
     return np.concatenate([np.outer(p, x).ravel(), p])
 
 
-def dyn_d2p(x0, matrix_at, batch_of, noise_of, *, K, lr, C0, rho_c, mu0, rho_mu, B, classes):
-    """x0 (n, d); matrix_at(k)[i][j]; batch_of(k, i) lists (record, label); noise_of(k, i) is a standard normal (d,).
+def dyn_d2p(x0, matrix_at, batch_of, release, *, K, lr, C0, rho_c, mu0, rho_mu, B, classes):
+    """x0 (n, d); matrix_at(k)[i][j]; batch_of(k, i) lists (record, label); release(k, i, g, sigma) is g + N(0, sigma²).
 
     mu0 is one a node; None: no clipping and no noise. Returns every node's z after K rounds.
     """
@@ -30,7 +30,7 @@ def dyn_d2p(x0, matrix_at, batch_of, noise_of, *, K, lr, C0, rho_c, mu0, rho_mu,
                 total += g if mu0 is None else g * min(1.0, C / np.linalg.norm(g))
             if mu0 is not None:
                 sigma = C / (mu0[i] * rho_mu ** (k / K))
-                total += sigma * noise_of(k, i)
+                total = B * release(k, i, total / B, sigma / B)
             half.append(x[i] - lr * total / B)
         P = matrix_at(k)
         x = [sum(P[i][j] * half[j] for j in range(n)) for i in range(n)]

@@ -39,10 +39,10 @@ def dobrushin(matrix):
 
 
 class DPPS:
-    """Algorithm 1. `noise_of(t, i)` is a standard Laplace vector; `noise_rate(t)` is γ_n in round t."""
+    """Algorithm 1. `release(t, i, v, scale)` is v + Laplace(0, scale); `noise_rate(t)` is γ_n in round t."""
 
-    def __init__(self, s0, matrix_at, noise_of, noise_rate, *, b, mode, c, lam, sync_every):
-        self.n, self.matrix_at, self.noise_of, self.noise_rate = len(s0), matrix_at, noise_of, noise_rate
+    def __init__(self, s0, matrix_at, release, noise_rate, *, b, mode, c, lam, sync_every):
+        self.n, self.matrix_at, self.release, self.noise_rate = len(s0), matrix_at, release, noise_rate
         self.b, self.mode, self.c, self.lam, self.sync_every = b, mode, c, lam, sync_every
         self.a = [1.0] * self.n
         self.before = [2 * c * norm(s) for s in s0]  # of Eq. 22: λ S_i(t−1) + 2C′λ γ_n ‖n_i(t−1)‖₁
@@ -58,8 +58,8 @@ class DPPS:
         if self.mode == "certified":
             S = self.certified(public)
         rate = self.noise_rate(t)
-        noise = [S / self.b * self.noise_of(t, i) for i in range(self.n)]
-        sent = [half[i] + rate * noise[i] for i in range(self.n)]
+        sent = [self.release(t, i, half[i], rate * S / self.b) for i in range(self.n)]
+        noise = [sent[i] - half[i] for i in range(self.n)]  # γ_n n
         if self.sync_every is not None and (t + 1) % self.sync_every == 0:
             s, self.a = [sum(sent) / self.n] * self.n, [1.0] * self.n
             self.before, self.since = [0.0] * self.n, []
@@ -67,8 +67,8 @@ class DPPS:
             W = self.matrix_at(t)
             s = [sum(W[i][j] * sent[j] for j in range(self.n)) for i in range(self.n)]
             self.a = [sum(W[i][j] * self.a[j] for j in range(self.n)) for i in range(self.n)]
-            self.before = [self.lam * own[i] + 2 * self.c * self.lam * rate * norm(noise[i]) for i in range(self.n)]
-            self.since.append((W, max(norm(e[i] + rate * noise[i]) for i in range(self.n))))
+            self.before = [self.lam * own[i] + 2 * self.c * self.lam * norm(noise[i]) for i in range(self.n)]
+            self.since.append((W, max(norm(e[i] + noise[i]) for i in range(self.n))))
         self.seen.append((real, S))
         return s, [s[i] / self.a[i] for i in range(self.n)]
 

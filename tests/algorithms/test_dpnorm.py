@@ -15,7 +15,7 @@ from tacit.privacy.gdp import mu_to_epsilon
 from tacit.runs.build import from_config
 from tacit.runs.config import Config
 from tacit.tasks import Dataset, Model, Task
-from tests.helpers import quadratic_task, run_rounds
+from tests.helpers import noised, quadratic_task, run_rounds
 
 RING = graphs.build("ring", {"nodes": 6})
 STAR = graphs.build("star", {"nodes": 6})
@@ -90,12 +90,6 @@ def test_ecl_is_dp_norm_with_neither_noise_nor_normalisation():
     assert torch.equal(results[0].z, results[1].z)
 
 
-def drawn(task, purpose, node, step, sigma):
-    noise = torch.zeros(1, 3, dtype=torch.float64)
-    task.noise.gaussian_(noise, np.array([sigma]), purpose, np.array([node]), step)
-    return noise[0].numpy()
-
-
 @pytest.mark.parametrize("inner_noise", [False, True])
 @pytest.mark.parametrize("step", ["paper", "code"])
 @pytest.mark.parametrize("graph", [RING, STAR], ids=["ring", "star"])
@@ -122,11 +116,12 @@ def test_it_agrees_with_the_loop_over_nodes_with_noise_on(graph, step, inner_noi
                 g = (each * np.minimum(1, bound / np.linalg.norm(each, axis=1, keepdims=True))).mean(0)
                 pull = mu * eta / gamma * sum(sign[j] * z[i, j] for j in neighbours[i])
                 if inner_noise:
-                    pull -= mu * eta / gamma * degree * drawn(task, "noise/inner", i, r * inner + k, sigma)
+                    noise = noised(task, "gaussian", np.zeros(3), sigma, "inner", i, r * inner + k)
+                    pull -= mu * eta / gamma * degree * noise
                 w[i] = gamma / (gamma + eta * mu * degree) * (w[i] - mu * g + pull)
-            noise = drawn(task, "noise/model", i, r, sigma)
+            sent = noised(task, "gaussian", w[i], sigma, "model", i, r)
             for j in neighbours[i]:
-                lam = eta / gamma * (z[i, j] - sign[j] * (w[i] + noise))
+                lam = eta / gamma * (z[i, j] - sign[j] * sent)
                 y[i, j] = 2 / eta * lam - z[i, j]
         z = {(i, j): y[j, i] for i, j in edges}
         assert np.allclose(state.x.numpy(), w, rtol=0, atol=1e-9)

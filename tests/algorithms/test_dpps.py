@@ -50,9 +50,9 @@ def test_what_is_sent_is_the_value_with_the_noise_that_the_ledger_says(multiplie
         assert line.multipliers.tolist() == np.broadcast_to(multiplier, 5).tolist()
         noise = (network.vectors[t] - before - e).numpy()
         scale = line.multipliers * bound
-        drawn = torch.zeros_like(e)
-        Noise.from_seed(3).laplace_(drawn, scale, "noise/gradient", np.arange(5), t)
-        assert np.allclose(noise, drawn.numpy(), atol=1e-9)
+        expected = before + e
+        Noise.from_seed(3).laplace_(expected, scale, "noise/gradient", np.arange(5), t)
+        assert torch.allclose(network.vectors[t], expected, atol=1e-9)
         for row in range(5):
             # |n| has mean and deviation equal to the scale: five deviations of the mean over d coordinates.
             assert np.abs(noise[row]).mean() == pytest.approx(scale[row], rel=5 / math.sqrt(d))

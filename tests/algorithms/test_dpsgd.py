@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
 from tacit.algorithms import algorithms
 from tacit.errors import TacitError
@@ -12,20 +11,18 @@ from tacit.graphs import graphs
 from tacit.networks import Simulated
 from tacit.runs.build import from_config
 from tacit.runs.config import Config
-from tests.helpers import quadratic_task, run_rounds
+from tests.helpers import noised, quadratic_task, run_rounds
 
 RING, NODES, D = graphs.build("ring", {"nodes": 6}), 6, 3
 MU, INNER, BOUND, SIGMA, ROUNDS = 0.05, 4, 0.9, 0.05, 30
 
 
 def private(task, w, i, step):
-    """Node i's mean of clipped gradients of ½‖w − x‖², and its noise."""
+    """Node i's mean of clipped gradients of ½‖w − x‖², as it is released."""
     records = task.data.x.double().numpy().reshape(NODES, -1, D)[i]
     each = w - records
-    noise = torch.zeros(1, D, dtype=torch.float64)
-    task.noise.gaussian_(noise, np.array([SIGMA]), "noise/gradient", np.array([i]), step)
     shrunk = each * np.minimum(1, BOUND / np.linalg.norm(each, axis=1, keepdims=True))
-    return shrunk.mean(0) + noise[0].numpy()
+    return noised(task, "gaussian", shrunk.mean(0), SIGMA, "gradient", i, step)
 
 
 def compare(name, oracle, **params):

@@ -14,7 +14,7 @@ from tacit.networks import Simulated
 from tacit.privacy.claims import lt_admm_dp_claim
 from tacit.runs.build import from_config
 from tacit.runs.config import Config
-from tests.helpers import digits_task, quadratic_task, run_rounds
+from tests.helpers import digits_task, noised, quadratic_task, run_rounds
 
 RING = {"nodes": 6}
 
@@ -77,9 +77,7 @@ def test_it_agrees_with_the_loop_over_nodes_with_noise_on(per):
         mean = each.mean(0)
         if per == "batch":
             mean = mean * 0.8 / (0.8 + np.linalg.norm(mean))
-        noise = torch.zeros(1, 3, dtype=torch.float64)
-        task.noise.gaussian_(noise, np.array([0.1]), "noise/gradient", np.array([i]), step)
-        return mean + noise[0].numpy()
+        return noised(task, "gaussian", mean, 0.1, "gradient", i, step)
 
     expected = naive(task, links(graph), 20, lr=0.2, beta=0.07, rho=0.4, tau=3, gradient=gradient)
     network, state = Simulated(graph), algorithm.start(task, graph)

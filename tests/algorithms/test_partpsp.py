@@ -11,7 +11,7 @@ from tacit.graphs import graphs
 from tacit.networks import Simulated
 from tacit.privacy.ledger import Ledger
 from tests.algorithms import partpsp_oracle as oracle
-from tests.helpers import digits_task
+from tests.helpers import digits_task, noised
 
 NODES, BATCH, ROUNDS, HIDDEN = 5, 4, 50, 6
 RATES = {"lr": 0.1, "clip": 5.0, "decay": 0.5, "decay_rounds": (20, 35)}
@@ -56,16 +56,10 @@ class Fed:
         return both if len(vectors) == 2 else (np.concatenate(both),)
 
     def protocol(self, algorithm, s0):
-        @cache
-        def noise_at(t):
-            draw = torch.zeros(NODES, len(s0[0]), dtype=torch.float64)
-            self.task.noise.laplace_(draw, np.ones(NODES), "noise/gradient", self.task.nodes, t)
-            return draw.numpy()
-
         return oracle.DPPS(
             s0,
             lambda t: self.graph.at(t).toarray(),
-            lambda t, i: noise_at(t)[i],
+            lambda t, i, v, scale: noised(self.task, "laplace", v, scale, "gradient", i, t),
             oracle.rate_of(NOISE["noise_rate"], RATES["decay"], RATES["decay_rounds"]),
             b=NOISE["b"],
             mode=algorithm.sensitivity,

@@ -9,19 +9,13 @@ from tacit.errors import TacitError
 from tacit.graphs import graphs
 from tacit.networks import Simulated
 from tacit.privacy.ledger import Ledger
-from tests.helpers import digits_task, quadratic_task, run_rounds
+from tests.helpers import digits_task, noised, quadratic_task, run_rounds
 
 QUIET = {"sigma": 0.0, "clip": None}
 
 
 def ring(nodes=6):
     return graphs.build("ring", {"nodes": nodes})
-
-
-def noise_of(task, sigma, node, step, d):
-    drawn = torch.zeros(1, d, dtype=torch.float64)
-    task.noise.gaussian_(drawn, np.array([sigma]), "noise/gradient", np.array([node]), step)
-    return drawn[0].numpy()
 
 
 def test_without_privacy_and_compression_it_is_gradient_tracking():
@@ -69,7 +63,7 @@ def test_porter_agrees_with_the_loop_over_nodes_with_noise_and_compression():
         for i in range(6):
             each = x[i] - records[i]
             each = each * 0.7 / (0.7 + np.linalg.norm(each, axis=1, keepdims=True))
-            p[i] = each.mean(0) + noise_of(task, 0.2, i, t, 10)
+            p[i] = noised(task, "gaussian", each.mean(0), 0.2, "gradient", i, t)
         v = np.stack([v[i] + 0.4 * (sum(w[i, j] * q[j] for j in range(6)) - q[i]) + p[i] - old[i] for i in range(6)])
         q, old = q + np.stack([top2(row) for row in v - q]), p
         x = np.stack([x[i] + 0.4 * (sum(w[i, j] * h[j] for j in range(6)) - h[i]) - 0.1 * v[i] for i in range(6)])
@@ -97,10 +91,10 @@ def test_prisma_agrees_with_the_loop_over_nodes(average):
         for i in range(6):
             g = clipped(x[i] - records[i], 0.9).mean(0)
             if t == 0:
-                v[i] = g + noise_of(task, 0.1, i, t, 3)
+                v[i] = noised(task, "gaussian", g, 0.1, "gradient", i, t)
             else:
                 d = clipped((x[i] - records[i]) - (before[i] - records[i]), 0.05).mean(0)
-                v[i] = 0.8 * (v[i] + d) + 0.2 * g + noise_of(task, 0.03, i, t, 3)
+                v[i] = 0.8 * v[i] + noised(task, "gaussian", 0.8 * d + 0.2 * g, 0.03, "gradient", i, t)
         before, x = x, (x - 0.1 * v.mean(0) if average == "server" else w @ (x - 0.1 * v))
         assert np.allclose(state.x.numpy(), x, atol=1e-9)
 

@@ -9,7 +9,7 @@ from tacit.networks import Simulated
 from tacit.privacy.bounded import Sampling
 from tacit.privacy.planning import calibrated, guarantee, plan
 from tests.algorithms import oracle
-from tests.helpers import digits_task, run_rounds
+from tests.helpers import digits_task, noised, run_rounds
 
 K = 30
 
@@ -31,24 +31,21 @@ def test_a_naive_implementation_agrees(algorithm, graph):
     weights = graphs.build(graph, {"nodes": 4} | ({"weights": "uniform-out"} if graph == "star" else {}))
     algorithm = algorithm.over(K)
     found = algorithm.models(run_rounds(algorithm, task, Simulated(weights), K)).numpy()
-    d = task.d
 
     def batch_of(k, i):
         index, weight = task.sampler.draw(k)
         chosen = task.shards[i][index[i][weight[i] > 0].numpy()]
         return [(task.data.x[r].double().numpy().ravel(), int(task.data.y[r])) for r in chosen]
 
-    def noise_of(k, i):
-        noise = torch.zeros(1, d, dtype=torch.float64)
-        task.noise.gaussian_(noise, np.ones(1), "noise/gradient", np.array([i]), k)
-        return noise[0].numpy()
+    def release(k, i, g, sigma):
+        return noised(task, "gaussian", g, sigma, "gradient", i, k)
 
     private = algorithm.noise is not None
     expected = oracle.dyn_d2p(
         task.initial().numpy(),
         lambda k: weights.at(k).toarray(),
         batch_of,
-        noise_of,
+        release,
         K=K,
         lr=0.3,
         C0=0.7,

@@ -33,7 +33,7 @@ def test_noise_has_scale_multiplier_times_sensitivity(mechanism, law):
 def test_the_event_is_written_before_the_noise_is_drawn(monkeypatch):
     value = bounded()
 
-    def fail(*args):
+    def fail(*args, **options):
         assert len(value.source.ledger) == 1
         raise RuntimeError("power cut")
 

@@ -28,6 +28,19 @@ def test_small_gradients_are_left_alone(norm):
     assert torch.equal(Clip(100.0, norm).rows(g), g)
 
 
+@pytest.mark.parametrize("norm", ["l2", "l1", "smooth"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("d", [1, 7, 64, 129, 1000, 300_000])
+def test_no_rounding_takes_a_row_beyond_its_bound(norm, dtype, d):
+    random, n = torch.Generator().manual_seed(d), max(3, 10_000 // d)
+    bound = torch.rand(n, generator=random, dtype=dtype) + 0.01
+    # A sum of equal numbers, taken one by one, errs most.
+    for g in (torch.randn(n, d, generator=random), torch.rand(n, 1, generator=random).repeat(1, d)):
+        for row, most in zip(Clip(bound, norm).rows(1e9 * g.to(dtype)).double(), bound.tolist(), strict=True):
+            size = math.fsum(row.abs().tolist()) if norm == "l1" else math.sqrt(math.fsum(row.square().tolist()))
+            assert (1 - (1e-2 if norm == "smooth" else 1e-5)) * most <= size <= most
+
+
 def test_smooth_formula():
     torch.testing.assert_close(Clip(2.0, "smooth").factor(torch.tensor([0.0, 2.0, 6.0])), torch.tensor([1, 0.5, 0.25]))
 

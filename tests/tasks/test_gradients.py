@@ -190,3 +190,19 @@ def test_refusals():
         Model(build("cnn"), engine="gost")
     with pytest.raises(TacitError, match=r"parameters have shape \(3,\); this model takes \(nodes, \d+\)"):
         model.gradient_sum(torch.zeros(3), *data[1:], None)
+
+
+@pytest.mark.parametrize("name", ["logistic", "mlp", "cnn"])
+@pytest.mark.parametrize("per", ["record", "batch"])
+def test_no_rounding_takes_a_record_beyond_its_bound(name, per):
+    module = build(name)
+    bound = torch.rand(40) + 0.001
+    for norm in ("l2", "l1"):
+        for engine in ENGINES:
+            if applicable(engine, name, norm):
+                model = Model(module, engine=engine)
+                params, x, y, _ = batch(model, MODELS[name][0], 40, 1, torch.float32)
+                found = model.gradient_sum(params, 100 * x, y, torch.ones(40, 1), Clip(bound, norm, per)).double()
+                size = torch.linalg.vector_norm(found, ord=1 if norm == "l1" else 2, dim=1) / bound.double()
+                assert (size <= 1).all()
+                assert (size > 1 - 1e-4).any()

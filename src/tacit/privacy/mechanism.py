@@ -36,17 +36,17 @@ class Mechanism(ABC):
         scale = self._scale(bounded, multipliers)
         try:
             source.ledger.record(bounded.step, bounded.purpose, self.name, multipliers, bounded.sampling)
+            self._add_noise(bounded, scale)
         except BaseException:
             bounded.value.fill_(math.nan)  # what was refused cannot be sent by mistake: a network takes no NaN
             raise
-        self._add_noise(bounded, scale)
         return bounded.value
 
     @abstractmethod
     def _scale(self, bounded: Bounded, multipliers: Array) -> Array: ...
 
     @abstractmethod
-    def _add_noise(self, bounded: Bounded, scale: Array) -> None: ...
+    def _add_noise(self, bounded: Bounded, scale: Array, *, strict: bool = True) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ class Gaussian(_Noisy):
 
     name: ClassVar[Name] = "gaussian"
 
-    def _add_noise(self, bounded: Bounded, scale: Array) -> None:
+    def _add_noise(self, bounded: Bounded, scale: Array, *, strict: bool = True) -> None:
         noise, nodes = bounded.source.noise, bounded.source.nodes
-        noise.gaussian_(bounded.value, scale, f"noise/{bounded.purpose}", nodes, bounded.step)
+        noise.gaussian_(bounded.value, scale, f"noise/{bounded.purpose}", nodes, bounded.step, strict=strict)
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,9 @@ class Laplace(_Noisy):
             raise TacitError('Laplace noise needs a value bounded in L1, not in L2: clip with norm = "l1"')
         return super()._scale(bounded, multipliers)
 
-    def _add_noise(self, bounded: Bounded, scale: Array) -> None:
+    def _add_noise(self, bounded: Bounded, scale: Array, *, strict: bool = True) -> None:
         noise, nodes = bounded.source.noise, bounded.source.nodes
-        noise.laplace_(bounded.value, scale, f"noise/{bounded.purpose}", nodes, bounded.step)
+        noise.laplace_(bounded.value, scale, f"noise/{bounded.purpose}", nodes, bounded.step, strict=strict)
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,8 @@ class Unproven(Mechanism):
     def _scale(self, bounded: Bounded, multipliers: Array) -> Array:
         return self.law._scale(bounded, multipliers)
 
-    def _add_noise(self, bounded: Bounded, scale: Array) -> None:
-        self.law._add_noise(bounded, scale)
+    def _add_noise(self, bounded: Bounded, scale: Array, *, strict: bool = True) -> None:
+        self.law._add_noise(bounded, scale, strict=False)  # that rounding spoils no proof is of no use here
 
 
 @dataclass(frozen=True)
@@ -129,5 +129,5 @@ class Exact(Mechanism):
     def _scale(self, bounded: Bounded, multipliers: Array) -> Array:
         return multipliers
 
-    def _add_noise(self, bounded: Bounded, scale: Array) -> None:
+    def _add_noise(self, bounded: Bounded, scale: Array, *, strict: bool = True) -> None:
         return

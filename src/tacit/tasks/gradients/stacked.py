@@ -7,12 +7,13 @@ and inputs.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from tacit.tasks.clip import Clip
+from tacit.tasks.clip import Clip, length
 from tacit.tasks.gradients.chunks import slices
 from tacit.tasks.gradients.objective import ModuleObjective, Objective, Parameters
 
@@ -188,10 +189,10 @@ def _norms(
     order = clip.degree
     total = torch.zeros_like(signals[0][..., 0])
     for i, (step, a, g) in enumerate(zip(linear, inputs, signals, strict=True)):
-        signal = torch.linalg.vector_norm(g, ord=order, dim=-1) ** order
+        signal = length(g, order) ** order
         if bounded(step.weight):
             known = lengths if i == 0 else None
-            total += signal * (torch.linalg.vector_norm(a, ord=order, dim=-1) if known is None else known) ** order
+            total += signal * (length(a, order) if known is None else known) ** order
         if step.bias is not None and bounded(step.bias):
             total += signal
     return total if order == 1 else total.sqrt_()
@@ -202,12 +203,12 @@ def _on_data(steps: list[Step]) -> bool:
     return all(_flattens(step.layer) for step in steps[: next(i for i, step in enumerate(steps) if step.weight)])
 
 
-def _lengths(x: Tensor, order: int) -> Tensor:
+def _lengths(x: Tensor, order: Literal[1, 2]) -> Tensor:
     """Norms (n, B) of the records; batches that come again need not be measured again."""
     key = order, x._version
     if x not in _LENGTHS:
         _LENGTHS[x] = {}
     known: dict[tuple[int, int], Tensor] = _LENGTHS[x]
     if key not in known:
-        known[key] = torch.linalg.vector_norm(x.flatten(2), ord=order, dim=-1)
+        known[key] = length(x.flatten(2), order)
     return known[key]

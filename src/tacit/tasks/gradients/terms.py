@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-import torch
 from torch import Tensor
+
+from tacit.tasks.clip import length
 
 
 class Term(Protocol):
@@ -79,8 +80,7 @@ class Lookup:
 
 
 def _square(v: Tensor) -> Tensor:
-    norms: Tensor = torch.linalg.vector_norm(v, dim=1)
-    return norms.square()
+    return length(v, 2).square()
 
 
 def outer(a: Tensor, g: Tensor) -> Term:

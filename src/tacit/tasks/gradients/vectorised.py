@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.func import grad
 
-from tacit.tasks.clip import Clip
+from tacit.tasks.clip import Clip, length
 from tacit.tasks.gradients.chunks import blocks
 from tacit.tasks.gradients.objective import Objective
 
@@ -37,10 +37,9 @@ def gradient_sum(
             flat = {name: g - earlier[name].flatten(2) for name, g in flat.items()}
         scaled = weight[k, b]
         if clip is not None:
-            order = 1 if clip.norm == "l1" else 2
             bounded = [g for name, g in flat.items() if layout.is_bounded(name)]
-            norms = torch.stack([torch.linalg.vector_norm(g, ord=order, dim=-1) for g in bounded])
-            scaled = scaled * clip.at(k).factor(torch.linalg.vector_norm(norms, ord=order, dim=0))
+            norms = torch.stack([length(g, clip.degree) for g in bounded], -1)
+            scaled = scaled * clip.at(k).factor(length(norms, clip.degree))
         for name, g in flat.items():
             c = scaled if layout.is_bounded(name) else weight[k, b]
             out[k, layout.columns[name]] += torch.bmm(c.unsqueeze(1), g).squeeze(1)
