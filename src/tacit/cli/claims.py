@@ -11,16 +11,24 @@ from tacit.cli.app import app, emit, say
 
 @app.command()
 def claims(
+    audit: Annotated[bool, typer.Option("--audit", help="Attack those methods too of which that decides.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """The ε of five papers: as printed, by their own formulas, and as guaranteed."""
+    """The ε of five papers: as printed, by their own formulas, as guaranteed, and as an attack finds."""
     from tacit.audit.papers import stated
+    from tacit.audit.tried import TRIED
     from tacit.privacy.statement import rounded_up
     from tacit.reproduce.reproduce import aligned
+    from tacit.runs.progress import counting
 
     rows = stated()
+    with counting("claims attacked", len(TRIED) if audit else 0, 0) as tell:
+        tried = {}
+        for paper in TRIED if audit else ():
+            tried[paper] = TRIED[paper]()
+            tell(paper)
     if as_json:
-        emit({"claims": [row.as_dict() for row in rows]})
+        emit({"claims": [row.as_dict() for row in rows], "audits": {k: v.as_dict() for k, v in tried.items()}})
         return
     lines = ["| paper | printed ε | by its formula | guaranteed | δ | for each | published settings |", "| --- |"]
     for row in rows:
@@ -28,3 +36,5 @@ def claims(
         cells = [row.paper, f"{row.printed:g}", f"{row.formula:.4g}", spent, f"{row.delta:g}", row.unit]
         lines.append(f"| {' | '.join(cells)} | {row.setting}: {row.note} |")
     say(aligned("\n".join(lines)))
+    for paper, result in tried.items():
+        say(f"{paper}, attacked: {result.sentence()}.")

@@ -1,0 +1,53 @@
+"""Claims of papers tried on the code that runs, where so few trials as one can make decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit.algorithms import const_d2p
+from tacit.algorithms.partpsp import SGPDP
+from tacit.audit.audit import Audit, attacked
+from tacit.privacy.bounded import Sampling
+from tacit.runs.config import Batch, PrivacyTarget
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What the audit of a paper's method found, in a setting small enough to be repeated thousands of times."""
+
+    setting: str
+    found: Audit
+
+    def sentence(self) -> str:
+        scope = " a round" if self.found.claimed_for == "round" else ""
+        verdict = "refuted" if self.found.refuted else "not refuted"
+        claimed = "nothing" if self.found.claimed is None else f"{self.found.claimed:.4g}{scope}"
+        return f"≥ {self.found.lower:.3g} where it claims {claimed} ({self.setting}): {verdict}"
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"setting": self.setting, **self.found.as_dict()}
+
+
+def dyn_d2p(trials: int = 200_000) -> Tried:
+    """Eq. 9's noise for ε = 1, in two rounds of one record in 20: the limit theorem is as far from its limit."""
+    rounds, records, delta = 2, 20, 1e-4
+    sampling = Sampling("poisson", np.array([1 / records]), "add-remove")
+    method = const_d2p().over(rounds)
+    noised = method.with_noise(method.paper_noise(sampling, 1.0, delta)[0])
+    draws = Batch(size=1, sampling="poisson")
+    found = attacked(noised, draws, records, trials=trials, privacy=PrivacyTarget(delta=delta))
+    return Tried(f"{rounds} rounds of 1 in {records} records", found)
+
+
+def dpps(trials: int = 20_000) -> Tried:
+    """Noise for a sensitivity that is estimated from the data: how much there is tells them."""
+    method = SGPDP(sensitivity="estimated", noise_rate=1.0, b=1.0).over(1)
+    found = attacked(method, Batch(), 2, trials=trials, privacy=PrivacyTarget(delta=1e-5))
+    return Tried("one round, b = 1, γ_n = 1, the data of a node against next to none", found)
+
+
+TRIED: dict[str, Callable[[], Tried]] = {"Dyn-D²P": dyn_d2p, "DPPS / PartPSP": dpps}
