@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 # One thread a test process: the processes already fill the cores.
 TEST_ENV := OMP_NUM_THREADS=1
 
-.PHONY: setup demo test lint browser bench clean
+.PHONY: setup demo test lint browser audit bench clean
 
 setup: $(VENV)/.ready
 
@@ -31,6 +31,10 @@ browser:
 
 test: lint browser
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal
+
+# Every method and the whole gallery attacked at length; what each reaches is printed.
+audit: setup
+	$(TEST_ENV) $(BIN)/python -m pytest -m full -rA tests/audit/test_full.py
 
 # Opacus is measured beside Tacit; other peers get environments of their own under benchmarks/.venv.
 bench: setup

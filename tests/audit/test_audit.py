@@ -24,13 +24,13 @@ PRIVATE = [
 PARAMETERS = {"partpsp": {"share": ["0.weight"]}, "dp-norm": {"smoothness": 0.5}}
 
 
-def config(name, epsilon=2.0, **batch):
+def config(name, epsilon=2.0, parameters=None, **batch):
     return Config.parse(
         {
             "data": {"name": "digits", "normalise": "unit"},
             "model": {"name": "logistic", "biases": name == "partpsp"},
             "graph": {"name": "ring", "nodes": 6},
-            "algorithm": {"name": name, **PARAMETERS.get(name, {})},
+            "algorithm": {"name": name, **PARAMETERS.get(name, {}), **(parameters or {})},
             "batch": batch,
             "privacy": {"epsilon": epsilon, "delta": 1e-5},
         }
