@@ -18,7 +18,7 @@ from tacit.privacy.bounded import Sampling
 from tacit.privacy.ledger import Array
 from tacit.privacy.planning import Planned
 from tacit.registry import Registry
-from tacit.tasks import Task
+from tacit.tasks import Clip, Task
 
 S = TypeVar("S")
 Nodes = npt.NDArray[np.int64]
@@ -99,6 +99,14 @@ class Algorithm(ABC, Generic[S]):
     def releases(self, t: int, nodes: Nodes) -> Iterable[Planned]:
         """What the given nodes release in round t. Nothing planned: the run can have no budget."""
         return ()
+
+    def mixes_only(self, t: int) -> Clip | None:
+        """The clip of round t, where that is x ← W(t) (x − γ (clipped gradient at x + Gaussian noise)) and no more.
+
+        Then a node remembers nothing but what mixing gave it, and `tacit.threats` knows what mixing hides. None: it is
+        not so, or nobody has proven it. A class answers for itself only, not for those derived from it.
+        """
+        return None
 
     def with_noise(self, scale: Array) -> Self:
         """The same method with its noise multipliers scaled, node by node: `scale` has an entry for every node."""

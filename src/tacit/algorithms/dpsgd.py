@@ -15,7 +15,7 @@ from tacit.networks import Network
 from tacit.privacy.bounded import Sampling
 from tacit.privacy.claims import dp_sgd_claim
 from tacit.privacy.ledger import Array
-from tacit.tasks import Task
+from tacit.tasks import Clip, Task
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,9 @@ class DPSGD(Clipped[Parameters]):
 
     def models(self, state: Parameters) -> Tensor:
         return state.x
+
+    def mixes_only(self, t: int) -> Clip | None:
+        return self.bound if self.steps == 1 else None
 
     def paper_noise(self, sampling: Sampling, epsilon: float, delta: float) -> Array:
         steps = self.rounds * self.steps

@@ -85,8 +85,7 @@ class D2P(Algorithm[PushSum]):
         return PushSum(x, torch.ones(task.n, dtype=x.dtype), local)
 
     def round(self, t: int, state: PushSum, task: Task, network: Network) -> PushSum:
-        clip = None if self.clip is None else Clip(self.clip(t, self.rounds))
-        g = task.gradient(self.models(state), t, clip)
+        g = task.gradient(self.models(state), t, self._bound(t))
         noised = self.mechanism(t, task.nodes).release(g)
         shared, local = task.split(join(noised, g.local))
         x, w = network.mix(t, state.x.sub(shared, alpha=self.lr), state.w)
@@ -94,6 +93,9 @@ class D2P(Algorithm[PushSum]):
 
     def models(self, state: PushSum) -> Tensor:
         return join(state.z, state.local)
+
+    def mixes_only(self, t: int) -> Clip | None:
+        return self._bound(t) if self.share is None else None
 
     def mechanism(self, t: int, nodes: Nodes) -> Mechanism:
         if self.noise is None:
@@ -121,6 +123,9 @@ class D2P(Algorithm[PushSum]):
         shape = np.array([self.noise(t, self.rounds) for t in range(rounds)])
         pairs = set(zip(sampling.rate.tolist(), self._scale(nodes).tolist(), strict=True))
         return max(dyn_d2p_claim(rate, 1 / (scale * shape), delta) for rate, scale in pairs)
+
+    def _bound(self, t: int) -> Clip | None:
+        return None if self.clip is None else Clip(self.clip(t, self.rounds))
 
     def _scale(self, nodes: Nodes) -> Array:
         if self.scale is None:

@@ -51,17 +51,19 @@ class Finding:
     claimed_for: Literal["run", "round"] = "run"
 
     @property
-    def broken(self) -> list[Point]:
-        """Where the guarantee did not survive."""
-        if self.guaranteed is None:
-            return []
-        points = [Point(self.delta, self.lower, self.guaranteed), *self.profile]
-        return [point for point in points if point.lower > point.guaranteed]
+    def points(self) -> list[Point]:
+        """Where the guarantee was tried, the run's own δ first; nowhere, if there is none."""
+        return [] if self.guaranteed is None else [Point(self.delta, self.lower, self.guaranteed), *self.profile]
+
+    @property
+    def worst(self) -> Point | None:
+        """Where more was found than is guaranteed, or least was missing to that."""
+        return max(self.points, key=lambda point: point.lower - point.guaranteed, default=None)
 
     @property
     def holds(self) -> bool:
         """Whether the guarantee survived."""
-        return not self.broken
+        return self.worst is None or self.worst.lower <= self.worst.guaranteed
 
     @property
     def refuted(self) -> bool:
@@ -75,8 +77,8 @@ class Finding:
             f"{self.algorithm}: ε is at least {self.lower:.3g} ({self.confidence:.0%} confidence, δ = {self.delta:g})"
         )
         verdict = "the guarantee holds" if self.guaranteed is not None else "there is no guarantee to break"
-        if self.broken:
-            delta, lower, upper = max(self.broken, key=lambda point: point.lower - point.guaranteed)
+        if self.worst and not self.holds:
+            delta, lower, upper = self.worst
             verdict = (
                 f"THE GUARANTEE IS BROKEN (at δ = {delta:g} it is ε = {upper:.4g}, and at least {lower:.3g} is found)"
             )

@@ -37,7 +37,19 @@ def emit(value: dict[str, Any]) -> None:
 
 def main() -> None:
     """Entry point of the command."""
-    from tacit.cli import account, audit, claims, compare, learn_graph, listing, report, reproduce, train  # noqa: F401  (each adds its command)
+    from tacit.cli import (  # noqa: F401  (each adds its command)  # noqa: F401
+        account,
+        audit,
+        claims,
+        compare,
+        gallery,
+        learn_graph,
+        listing,
+        report,
+        reproduce,
+        threats,
+        train,
+    )
 
     with warnings.catch_warnings():
         warnings.showwarning = _warn

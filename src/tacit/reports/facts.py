@@ -1,4 +1,5 @@
-"""What a run adds to its folder for the page: `nodes.csv`, a line a node, and `graph.json`, who talks to whom."""
+"""What a run adds to its folder for the page: `nodes.csv`, a line a node, `graph.json`, who talks to whom, and
+`threats.json`, what is guaranteed against whom."""
 
 from __future__ import annotations
 
@@ -10,19 +11,21 @@ import numpy as np
 
 from tacit.reports.drawing import drawing
 from tacit.runs import storage
+from tacit.threats import assess
 
 if TYPE_CHECKING:
     from tacit.runs import Run
 
-NODES, GRAPH = "nodes.csv", "graph.json"
+NODES, GRAPH, THREATS = "nodes.csv", "graph.json", "threats.json"
 _AFFORDABLE = 2e9  # nodes × test records × parameters: a few seconds
 _TESTED = 1000  # nodes, as each is a call of its own
 
 
 def write_facts(run: Run, folder: Path) -> None:
-    """Bring both files up to date with the run."""
+    """Bring the files up to date with the run."""
     storage.write_history(folder / NODES, node_rows(run))
     storage.write_json(folder / GRAPH, drawing(run.network.graph))
+    storage.write_json(folder / THREATS, assess(run).as_dict())
 
 
 def node_rows(run: Run) -> list[dict[str, Any]]:

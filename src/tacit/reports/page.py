@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
 from tacit.privacy.statement import rounded_up
-from tacit.reports import charts, sensitivity, words
+from tacit.reports import charts, pairs, sensitivity, words
 from tacit.reports.record import Record, Row, records, settings
 from tacit.runs import storage
 
@@ -40,9 +40,9 @@ def page(runs: Sequence[Record]) -> str:
     """The HTML of one run, or of several laid over each other."""
     panels = _panels(runs)
     figures = {panel.id: panel.figure for panel in panels if panel.figure}
-    graph = charts.network(runs[0]) if len(runs) == 1 else None
-    if graph is not None:
-        figures["network"] = graph
+    if len(runs) == 1:
+        alone = {"network": charts.network(runs[0]), "pairs": pairs.chart(runs[0])}
+        figures |= {name: figure for name, figure in alone.items() if figure is not None}
     environment = Environment(
         loader=PackageLoader("tacit.reports", "assets"),
         autoescape=True,

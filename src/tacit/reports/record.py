@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 from tacit.errors import TacitError
 from tacit.privacy.ledger import Array, Ledger, Release
 from tacit.privacy.statement import Privacy
-from tacit.reports.facts import GRAPH, NODES
+from tacit.reports.facts import GRAPH, NODES, THREATS
 from tacit.runs import storage
 from tacit.runs.run import TRACE
 
@@ -36,7 +36,10 @@ class Released:
 
 @dataclass(frozen=True)
 class Record:
-    """All that the page says about a run; `name` is the folder's, `trace` a row a round of what the method watched."""
+    """All that the page says about a run; `name` is the folder's, `trace` a row a round of what the method watched.
+
+    `threats` says what is guaranteed against whom; a run of earlier versions has no such file, and nothing to say.
+    """
 
     name: str
     config: dict[str, Any]
@@ -46,6 +49,7 @@ class Record:
     graph: dict[str, Any]
     released: list[Released]
     trace: list[Row]
+    threats: dict[str, Any] = field(default_factory=lambda: {"against": [], "pairs": None})
 
     @classmethod
     def read(cls, folder: Path) -> Record:
@@ -73,6 +77,7 @@ class Record:
                 graph=_load(folder / GRAPH),
                 released=list(_released(folder / "ledger.sqlite")),
                 trace=trace,
+                **({"threats": _load(folder / THREATS)} if (folder / THREATS).is_file() else {}),
             )
         except (KeyError, TypeError) as error:
             raise TacitError(f"{folder} was written by another version of Tacit: {error} is not as expected") from None

@@ -1,0 +1,60 @@
+"""Leverages by the formula, node by node, in exact rational numbers."""
+
+from fractions import Fraction
+
+import numpy as np
+
+
+def exact_leverage(view, noise):
+    """s_i² e_iᵀ Bᵀ (B S² Bᵀ)⁺ B e_i: with rows that depend on others left out, B S² Bᵀ has an inverse."""
+    rows = independent([[Fraction(entry) for entry in row] for row in view])
+    square = [Fraction(s) ** 2 for s in noise]
+    inner = [[sum(a * s * b for a, s, b in zip(one, square, other, strict=True)) for other in rows] for one in rows]
+    found = []
+    for i, s in enumerate(square):
+        column = [row[i] for row in rows]
+        found.append(s * sum(a * b for a, b in zip(column, solve(inner, column), strict=True)))
+    return found
+
+
+def independent(rows):
+    """Rows of the matrix that span all of them."""
+    kept, reduced = [], []
+    for row in rows:
+        left = list(row)
+        for pivot, other in reduced:
+            factor = left[pivot] / other[pivot]
+            left = [a - factor * b for a, b in zip(left, other, strict=True)]
+        pivot = next((j for j, entry in enumerate(left) if entry), None)
+        if pivot is not None:
+            kept.append(row)
+            reduced.append((pivot, left))
+    return kept
+
+
+def solve(matrix, right):
+    """x with matrix x = right, by elimination."""
+    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
+    for k in range(len(rows)):
+        swap = next(j for j in range(k, len(rows)) if rows[j][k])
+        rows[k], rows[swap] = rows[swap], rows[k]
+        rows[k] = [entry / rows[k][k] for entry in rows[k]]
+        for j in range(len(rows)):
+            if j != k:
+                rows[j] = [a - rows[j][k] * b for a, b in zip(rows[j], rows[k], strict=True)]
+    return [row[-1] for row in rows]
+
+
+def grouped(groups):
+    """Weights (n, n) of a round in which each group of nodes takes its mean, exact."""
+    n = sum(map(len, groups))
+    weights = [[Fraction(0)] * n for _ in range(n)]
+    for group in groups:
+        for i in group:
+            for j in group:
+                weights[i][j] = Fraction(1, len(group))
+    return weights
+
+
+def floats(matrix):
+    return np.array([[float(entry) for entry in row] for row in matrix])
