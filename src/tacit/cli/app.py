@@ -37,7 +37,7 @@ def emit(value: dict[str, Any]) -> None:
 
 def main() -> None:
     """Entry point of the command."""
-    from tacit.cli import (  # noqa: F401  (each adds its command)  # noqa: F401
+    from tacit.cli import (  # noqa: F401  (each adds its command)
         account,
         audit,
         claims,

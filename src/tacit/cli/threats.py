@@ -31,7 +31,7 @@ def threats(
     if as_json:
         emit(found.as_dict())
         return
-    lines = ["| adversary | guaranteed ε | why |", "| --- |"]
+    lines = ["| adversary | ε at most | why |", "| --- |"]
     for each in found.against:
         spent = "none" if each.epsilon is None else rounded_up(each.epsilon)
         lines.append(f"| {each.adversary} | {spent} | {each.why} |")

@@ -27,7 +27,7 @@ def chart(run: Record) -> Figure | None:
         "xgap": 1,
         "ygap": 1,
         "hoverongaps": False,
-        "hovertemplate": "a record of node %{y}, node %{x} looks: guaranteed ε = %{text}<extra></extra>",
+        "hovertemplate": "a record of node %{y}, node %{x} looks: ε at most %{text}<extra></extra>",
         "colorscale": [[0, "--rule"], [1, "--run-0"]],
         "colorbar": {"title": {"text": "ε"}, "thickness": 12, "outlinewidth": 0},
         "texttemplate": "%{text}" if len(cells) <= _WRITTEN else "",
