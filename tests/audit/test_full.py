@@ -4,12 +4,15 @@ Without sampling, with Gaussian noise and a canary that moves what is sent by th
 60 % of the guarantee. Where a method sends less than it is accounted for, it cannot, and how far it comes is told.
 """
 
+from typing import get_args
+
 import pytest
 
 from tacit.algorithms import algorithms
 from tacit.audit import audit
 from tacit.audit.gallery import GALLERY
 from tacit.audit.graphs import audit_named
+from tacit.privacy.bounded import SamplingKind
 from tests.audit.test_audit import PRIVATE, config
 
 pytestmark = pytest.mark.full
