@@ -21,7 +21,7 @@ from tacit.runs.config import Config
 BARE = ("ecl", "lt-admm", "non-private", "sgp", "single-node")  # of which nothing is promised; all others are attacked
 PRIVATE = [name for name in algorithms if name not in BARE]
 PARAMETERS = {
-    "d2p": {"clip": [1.0] * 4, "noise_multiplier": [6.0] * 4},
+    "d2p": {"clip": [1.0] * 200, "noise_multiplier": [6.0] * 200},
     "partpsp": {"share": ["0.weight"]},
     "dp-norm": {"smoothness": 0.5},
 }
