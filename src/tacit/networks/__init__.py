@@ -2,7 +2,7 @@
 
 from tacit.networks.cluster import Cluster
 from tacit.networks.network import Costs, Edges, Network, Stopped, Traffic
-from tacit.networks.ranks import Ranks, joined
+from tacit.networks.ranks import Ranks, joined, started
 from tacit.networks.simulated import Simulated
 from tacit.networks.threaded import Threaded, on_threads
 
@@ -18,4 +18,5 @@ __all__ = [
     "Traffic",
     "joined",
     "on_threads",
+    "started",
 ]

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed import FileStore, Store  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import rendezvous
 
 from tacit.errors import TacitError
@@ -29,7 +30,7 @@ class Ranks:
     the bytes of messages from rank to rank.
     """
 
-    def __init__(self, store: dist.Store, rank: int, size: int, patience: float = PATIENCE) -> None:
+    def __init__(self, store: Store, rank: int, size: int, patience: float = PATIENCE) -> None:
         self.rank, self.size, self.sent = rank, size, 0
         self._store, self._patience, self._stopped = store, patience, ""
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
@@ -131,10 +132,15 @@ class Ranks:
             raise Stopped(why) from None
 
 
+def started() -> bool:
+    """Whether this process was started as one of several, by `tacit train --workers` or by torchrun."""
+    return "RANK" in os.environ and int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
 @contextmanager
 def joined(patience: float = PATIENCE) -> Iterator[Ranks | None]:
-    """The cluster this process was started for, by `tacit train --workers` or by torchrun; None where there is none."""
-    if int(os.environ.get("WORLD_SIZE", "1")) < 2 or "RANK" not in os.environ:
+    """The cluster this process was started for; None where there is none."""
+    if not started():
         yield None
         return
     ranks = Ranks(*_meeting(patience), patience)
@@ -146,14 +152,14 @@ def joined(patience: float = PATIENCE) -> Iterator[Ranks | None]:
     ranks.stop()
 
 
-def _meeting(patience: float) -> tuple[dist.Store, int, int]:
+def _meeting(patience: float) -> tuple[Store, int, int]:
     """The store the ranks share, this one's number, and how many there are."""
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if MEETING in os.environ:
-        return dist.FileStore(os.environ[MEETING], size), rank, size
+        return FileStore(os.environ[MEETING], size), rank, size
     try:
-        return next(iter(dist.rendezvous("env://", rank, size, timeout=timedelta(seconds=patience))))
+        store, _, _ = next(rendezvous("env://", rank, size, timeout=timedelta(seconds=patience)))
     except (RuntimeError, ValueError) as error:
-        raise TacitError(
-            f"the processes of the cluster do not find each other: {' '.join(str(error).split())}"
-        ) from None
+        why = " ".join(str(error).split())
+        raise TacitError(f"the processes of the cluster do not find each other: {why}") from None
+    return store, rank, size
