@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -86,7 +87,7 @@ class Cluster(Network):
         return Traffic(messages, sent, rounds, most, self.everywhere(torch.from_numpy(by_node)).numpy().T)
 
     def _mix(self, t: int, values: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        plan = self._at(("mix", values[0].dtype), t, lambda: self._mixing(t, values[0].dtype))
+        plan = self._at("mix", t, lambda: self._mixing(t))
         flat = [value.reshape(len(value), -1) for value in values]
         sizes = [row[:1].nbytes for row in flat]
         received = self._ranks.exchange(
@@ -97,7 +98,7 @@ class Cluster(Network):
         mixed = []
         for k, (value, own) in enumerate(zip(values, flat, strict=True)):
             rows = self._in_order(own, {rank: cut[k] for rank, cut in parts.items()})
-            weights = plan.weights if own.dtype == plan.weights.dtype else plan.weights.to(own.dtype)
+            weights = self._at(own.dtype, t, partial(plan.weights.to, own.dtype))
             mixed.append((weights @ rows).view(value.shape))
         return tuple(mixed)
 
@@ -134,12 +135,12 @@ class Cluster(Network):
             self.stop(str(error))
             raise
 
-    def _mixing(self, t: int, dtype: torch.dtype) -> _Mixing:
+    def _mixing(self, t: int) -> _Mixing:
         matrix, first, last = self.graph.at(t), self.nodes[0], self.nodes[-1] + 1
         own = matrix[first:last]
         needed = np.union1d(own.indices, self.nodes)  # sorted: rows of lower ranks, own ones, rows of higher ranks
         places = np.searchsorted(needed, own.indices).astype(own.indices.dtype)
-        weights = csr_tensor(own.indptr, places, own.data, (len(self.nodes), len(needed)), dtype)
+        weights = csr_tensor(own.indptr, places, own.data, (len(self.nodes), len(needed)), torch.float64)
         counts = np.bincount(self._owner(needed), minlength=self._ranks.size)
         wanted = matrix[:, first:last].tocoo()
         pairs = np.unique(np.stack([self._owner(wanted.row), wanted.col]), axis=1)
