@@ -111,6 +111,10 @@ def main():
             models, noise = ran(case, name, graph, Cluster(graph, ranks))
             results[f"{case} models"], results[f"{case} noise"] = models, noise
         save_file({key: value.contiguous() for key, value in results.items()}, folder / f"results-{rank}")
+        try:
+            Cluster(graphs.build("complete", {"nodes": 1}), ranks)
+        except TacitError as error:
+            (folder / f"few-{rank}").write_text(str(error))
     for how, patience in {"NaN": 60.0, "silent": SILENCE, "killed": 60.0}.items():
         os.environ[MEETING] = f"{meeting}-{how}"
         with joined(patience) as ranks:

@@ -110,3 +110,8 @@ def test_a_rank_that_is_killed_ends_the_others(cluster):
     assert last is None
     sentence = "another process of the cluster has ended, or was silent for 60 seconds"
     assert all(said.startswith("Stopped after ") and said.endswith(sentence) for said in others)
+
+
+def test_each_rank_needs_a_node(cluster):
+    sentence = f"{cluster.size} processes are too many for 1 node: each hosts at least one"
+    assert cluster.said("few") == [sentence] * cluster.size

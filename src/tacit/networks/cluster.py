@@ -76,6 +76,10 @@ class Cluster(Network):
         with self._ranks.leader_first():
             yield
 
+    @property
+    def whole(self) -> bool:
+        return not self._ranks.stopped
+
     def stop(self, why: str) -> None:
         self._ranks.stop(why)
 

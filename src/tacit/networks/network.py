@@ -168,6 +168,11 @@ class Network(ABC):
         """What is inside is done by the process that leads, and then by the others."""
         yield
 
+    @property
+    def whole(self) -> bool:
+        """Whether all the run's processes are still there, as far as this one has noticed."""
+        return True
+
     def stop(self, why: str) -> None:  # noqa: B027  (where there is one process, nobody waits)
         """Nothing more will be said by this process: others need not wait for it."""
 

@@ -27,12 +27,12 @@ class Ranks:
     """This process among those of its cluster. A rank that fails says why and hangs up, and so the others end too.
 
     Tensors in main memory travel by gloo; those of a GPU would by nccl, which nobody has tried yet. `sent` counts
-    the bytes of messages from rank to rank.
+    the bytes of messages from rank to rank; `stopped` says why nothing more can be said, once that is so.
     """
 
     def __init__(self, store: Store, rank: int, size: int, patience: float = PATIENCE) -> None:
         self.rank, self.size, self.sent = rank, size, 0
-        self._store, self._patience, self._stopped = store, patience, ""
+        self._store, self._patience, self.stopped = store, patience, ""
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         with self._speaking():
             dist.init_process_group(
@@ -47,7 +47,8 @@ class Ranks:
     def block(self, nodes: int, rank: int | None = None) -> Nodes:
         """The nodes of a rank, by default of this one: successive ids, as many as at any other or one more."""
         if nodes < self.size:
-            raise TacitError(f"{self.size} processes are too many for {nodes} nodes: each hosts at least one")
+            those = f"{nodes} node{'s' if nodes > 1 else ''}"
+            raise TacitError(f"{self.size} processes are too many for {those}: each hosts at least one")
         return np.array_split(np.arange(nodes), self.size)[self.rank if rank is None else rank]
 
     def folder(self, out: Path) -> Path:
@@ -100,12 +101,12 @@ class Ranks:
 
     def stop(self, why: str = "") -> None:
         """Hang up, which ends the others at their next word; what they then say is `why`."""
-        if self._stopped:
+        if self.stopped:
             return
-        self._stopped = f"rank {self.rank} of the cluster has stopped{f': {why}' if why else ''}"
+        self.stopped = f"rank {self.rank} of the cluster has stopped{f': {why}' if why else ''}"
         with suppress(RuntimeError):  # the store may be gone with its host
             if why:
-                self._store.compare_set(_WHY, "", self._stopped)
+                self._store.compare_set(_WHY, "", self.stopped)
         with suppress(RuntimeError):
             dist.destroy_process_group()
 
@@ -118,8 +119,8 @@ class Ranks:
     @contextmanager
     def _speaking(self) -> Iterator[None]:
         """Torch's errors, a connection that is gone or a silence that is too long, as a sentence."""
-        if self._stopped:
-            raise Stopped(self._stopped)
+        if self.stopped:
+            raise Stopped(self.stopped)
         try:
             yield
         except RuntimeError:
@@ -128,7 +129,7 @@ class Ranks:
                 if self._store.check([_WHY]):
                     why = self._store.get(_WHY).decode()
             self.stop()
-            self._stopped = why
+            self.stopped = why
             raise Stopped(why) from None
 
 

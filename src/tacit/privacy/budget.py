@@ -106,17 +106,19 @@ class Shared(Budget):
     nodes: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def admit(self, ledger: Ledger, line: Release) -> None:
-        expected = self._planned.get((line.step, line.purpose))
-        if expected is None and self._beyond is not None:
+        planned = self._begun or all(self._as_planned(made) for made in ledger.releases())
+        if planned and (line.step, line.purpose) not in self._planned and self._beyond is not None:
             self._refuse(list(self._planned.values()), self._beyond)
-        if expected is None or not _no_worse(line, _of(expected, self.nodes)):
-            raise TacitError(
-                f'step {line.step} is to release "{line.purpose}" otherwise than planned: no budget allows it'
-            )
+        if not planned or not self._as_planned(line):
+            raise TacitError(f"a budget of several processes allows what was planned, and step {line.step} is not")
+        self._begun = True
 
-
-def _of(line: Release, nodes: npt.NDArray[np.int64]) -> Release:
-    return line._replace(multipliers=line.multipliers[nodes], rates=line.rates[nodes])
+    def _as_planned(self, line: Release) -> bool:
+        whole = self._planned.get((line.step, line.purpose))
+        if whole is None:
+            return False
+        own = whole._replace(multipliers=whole.multipliers[self.nodes], rates=whole.rates[self.nodes])
+        return _no_worse(line, own)
 
 
 def _no_worse(line: Release, than: Release) -> bool:

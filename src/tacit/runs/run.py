@@ -171,6 +171,8 @@ class Run:
         if self.trace:
             storage.write_history(self.out / TRACE, self.trace)
         storage.write_models(self.out / "models.safetensors", self.models)
+        if not self.network.whole:
+            return  # what others have kept is of an earlier round: a run can go on from where all were
         seconds = time.monotonic() - self._began
         self._at.save(self.out, self.algorithm.title, seconds, self.network.processes)
 
