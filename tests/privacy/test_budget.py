@@ -159,14 +159,15 @@ def test_processes_that_share_a_budget_refuse_the_same_release():
     plan = [Release(t, "gradient", "gaussian", noise, "none", np.ones(3), "add-remove") for t in range(50)]
     whole = Budget(3.0, 1e-5)
     whole.accept(plan)
+    parts = {(0, 1): whole.among(np.array([0, 1])), (2,): whole.among(np.array([2]))}
     everyone = Sampling("none", np.ones(3), "add-remove")
     made, refusal = spend(Ledger(budget=whole), everyone, noise, most=50)
     assert 0 < made < 50
     assert "node 1 has spent" in refusal
-    for block in ([0, 1], [2]):
-        ledger = Ledger(budget=whole.among(np.array(block)))
+    for block, budget in parts.items():
+        ledger = Ledger(budget=budget)
         own = Sampling("none", np.ones(len(block)), "add-remove")
-        assert spend(ledger, own, noise[block], most=50) == (made, refusal)
+        assert spend(ledger, own, noise[list(block)], most=50) == (made, refusal)
         assert len(ledger) == made
 
 
