@@ -139,7 +139,7 @@ def issued(one: x509.Certificate, by: x509.Certificate) -> bool:
 
 def shown(text: str, most: int = 80) -> str:
     """A stranger's text, fit for one line of a log."""
-    plain = text if text.isprintable() else ascii(text)
+    plain = text if text.isprintable() else ascii(text)[1:-1]
     return plain if len(plain) <= most else plain[: most - 1] + "…"
 
 
