@@ -4,11 +4,15 @@ import json
 import random
 import resource
 import struct
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import safetensors.torch
 import torch
+from google.protobuf import descriptor_pb2
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -75,6 +79,19 @@ def test_every_kind_comes_back(kind):
 
 def test_kinds_are_those_of_the_envelope():
     assert {kind.name: kind.value for kind in Kind} | {"NONE": 0} == dict(wire_pb2.Kind.items())
+
+
+def test_generated_code_is_that_of_the_proto(tmp_path):
+    """If not: `make proto`."""
+    folder, file = Path(wire_pb2.__file__).parents[2], tmp_path / "described"
+    command = ["-m", "grpc_tools.protoc", f"-I{folder}", f"--descriptor_set_out={file}", "tacit/sites/wire.proto"]
+    subprocess.run([sys.executable, *command], check=True)
+    described = descriptor_pb2.FileDescriptorSet.FromString(file.read_bytes()).file[0]
+    kept = descriptor_pb2.FileDescriptorProto.FromString(wire_pb2.DESCRIPTOR.serialized_pb)
+    for one in (described, kept):
+        for field in one.message_type[0].field:
+            field.ClearField("json_name")  # written by some compilers only
+    assert described == kept
 
 
 def test_bytes_stay_the_same_from_version_to_version():
@@ -247,6 +264,12 @@ def test_wrong_tensors(payload):
     assert "tensor" in refused(envelope(payload=payload))
 
 
+def test_refusals_say_who_what_and_why():
+    nan = envelope(payload=tensor_bytes(struct.pack("<f", float("nan"))), sequence=2)
+    assert refused(nan) == "site-a sent MIX 2 of round 7, in which tensor x holds values that are not finite"
+    assert refused(b"garbage") == "site-a sent bytes that are no message"
+
+
 def test_wrong_tensors_differ_from_right_ones_only_in_what_is_wrong():
     assert decode(envelope(payload=tensor_bytes()), LINK).tensors["x"].tolist() == [0.0]
 
@@ -291,21 +314,36 @@ def test_a_message_counts_once():
     assert not heard.admit(message, data)  # the lie has changed nothing
 
 
+def in_round(number):
+    message = replace(example_of(Kind.MIX), round=number)
+    return message, encode(message)
+
+
 def test_rounds_that_are_not_open_are_refused():
-    heard = Heard(first=7, ahead=2)
-    for number, fine in [(6, False), (7, True), (9, True), (10, False)]:
-        message = replace(example_of(Kind.MIX), round=number)
-        if fine:
-            assert heard.admit(message, encode(message))
-        else:
-            with pytest.raises(WireError, match="only rounds 7 to 9 are open"):
-                heard.admit(message, encode(message))
-    heard.close(8)
-    heard.close(3)
-    old = example_of(Kind.MIX)
-    with pytest.raises(WireError, match="only rounds 8 to 10"):
-        heard.admit(old, encode(old))
+    heard = Heard(first=7, ahead=2, behind=3)
+    for number, why in [(3, "only rounds 7 to 9 are open"), (10, "only rounds 7 to 9 are open"), (6, "too late")]:
+        with pytest.raises(WireError, match=why):
+            heard.admit(*in_round(number))
+    assert heard.admit(*in_round(7))
+    assert heard.admit(*in_round(9))
     assert heard.admit(example_of(Kind.HELLO), b"")  # may be said at any time, any number of times
+
+
+def test_rounds_that_are_over_are_answered_for_a_while():
+    heard = Heard(first=7, behind=2)
+    assert heard.admit(*in_round(7))
+    heard.close(9)
+    heard.close(3)
+    assert not heard.admit(*in_round(7))
+    with pytest.raises(WireError, match="MIX 3 of round 8 too late: round 9 has begun"):
+        heard.admit(*in_round(8))
+    lie = replace(in_round(7)[0], tensors={"0": torch.ones(1)})
+    with pytest.raises(WireError, match="different contents"):
+        heard.admit(lie, encode(lie))
+    heard.close(10)
+    with pytest.raises(WireError, match="only rounds 10 to 11 are open"):
+        heard.admit(*in_round(7))
+    assert not any(heard._digests.values())
 
 
 EXAMPLES = [encode(example_of(kind)) for kind in Kind]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -60,9 +61,9 @@ class Description(Section):
     @field_validator("sites")
     @classmethod
     def _once(cls, sites: tuple[str, ...]) -> tuple[str, ...]:
-        twice = [name for name in sites if sites.count(name) > 1] if len(set(sites)) < len(sites) else []
-        if twice:
-            raise ValueError(f"the site {twice[0]} is there twice")
+        name, times = Counter(sites).most_common(1)[0]
+        if times > 1:
+            raise ValueError(f"the site {name} is there twice")
         return sites
 
     @classmethod

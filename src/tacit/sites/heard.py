@@ -11,37 +11,40 @@ from tacit.sites.wire import VALUES, Kind, Message
 
 
 class Heard:
-    """The messages with values of the rounds that are open: from `first` to `ahead` rounds later.
+    """Which messages with values have come, in the rounds that are open: `first` and `ahead` more.
 
-    The same message again is answered, and not used again; another one in its place is a lie. Rounds before `first`
-    are over and those too far ahead cannot have come about: both are refused, so that what is remembered is bounded.
-    The other kinds of message may be said any number of times.
+    The same message again is answered, and not used again; another one in its place is a lie. Rounds that are over are
+    remembered for `behind` more, since an answer may have been lost; what comes for the first time then is too late.
+    All other rounds are refused, so that memory is bounded. Kinds without values may be said any number of times.
+    Nothing is kept on disk: a site that starts again hears the rounds since its checkpoint anew.
     """
 
-    def __init__(self, first: int = 0, ahead: int = 1) -> None:
-        self.first, self.ahead = first, ahead
+    def __init__(self, first: int = 0, ahead: int = 1, behind: int = 8) -> None:
+        self.first, self._ahead, self._behind = first, ahead, behind
         self._digests: dict[int, dict[tuple[str, Kind, int], bytes]] = {}
         # A quarter of the time of SHA-256. Neither key nor digests leave, so nobody can make two messages that agree.
         self._key = os.urandom(32)
 
     def admit(self, message: Message, data: bytes) -> bool:
-        """Whether this is the first time; `data` are the bytes that it came as."""
+        """Whether to use it: False if it has been used. `data` are the bytes that it came as."""
         if message.kind not in VALUES:
             return True
-        sender, what = message.link.sender, f"{message.kind.name} {message.sequence} of round {message.round}"
-        if not self.first <= message.round <= self.first + self.ahead:
-            last = self.first + self.ahead
-            raise WireError(f"{sender} sent {what}, and only rounds {self.first} to {last} are open")
+        sender, last = message.link.sender, self.first + self._ahead
+        if not self.first - self._behind <= message.round <= last:
+            raise WireError(f"{sender} sent {message}, and only rounds {self.first} to {last} are open")
         key, digest = (sender, message.kind, message.sequence), Poly1305.generate_tag(self._key, data)
         known = self._digests.setdefault(message.round, {})
         if key in known and known[key] != digest:
-            raise WireError(f"{sender} sent {what} twice, with different contents")
-        new = key not in known
+            raise WireError(f"{sender} sent {message} twice, with different contents")
+        if key in known:
+            return False
+        if message.round < self.first:
+            raise WireError(f"{sender} sent {message} too late: round {self.first} has begun")
         known[key] = digest
-        return new
+        return True
 
     def close(self, first: int) -> None:
         """Rounds before `first` are over."""
         self.first = max(self.first, first)
-        for round_ in [one for one in self._digests if one < self.first]:
-            del self._digests[round_]
+        for over in [round_ for round_ in self._digests if round_ < self.first - self._behind]:
+            del self._digests[over]

@@ -24,7 +24,7 @@ MOST_SEQUENCE = 4096
 """Messages of one kind in one round."""
 _VERSION = 1
 _MOST_ROUND = 1 << 48
-_MOST_TEXT, _MOST_DESCRIPTION = 500, 1 << 17
+_MOST_TEXT, _MOST_DESCRIPTION = 500, 1 << 20
 _SITE = re.compile(r"[a-z0-9.-]{1,64}")
 _NETWORK = re.compile(r"[0-9a-f]{64}")
 
@@ -83,6 +83,10 @@ class Message:
     text: str = ""
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        """What it is, in a line of a log."""
+        return f"{self.kind.name} {self.sequence} of round {self.round}"
+
     def answer(self, kind: Kind, text: str = "") -> Message:
         """RECEIVED, MISSED or REFUSED, about this one, in the other direction."""
         return Message(self.link.back(), kind, self.round, self.sequence, self.kind, text)
@@ -118,17 +122,18 @@ def decode(data: bytes, link: Link, most: int = MOST) -> Message:
     try:
         if len(data) > most:
             raise WireError(f"a message of {len(data)} bytes, and {most} is the most")
-        message = _decode(data)
+        message, payload = _opened(data)
         named = message.link._replace(network=link.network) if message.kind == Kind.HELLO else message.link
         for key, here, there in zip(Link._fields, link, named, strict=True):
             if here != there:
                 raise WireError(f"a message whose {key} is {there}")
-        return message
+        return replace(message, tensors=_unpacked(message, payload))
     except WireError as error:
         raise WireError(f"{link.sender} sent {error}") from None
 
 
-def _decode(data: bytes) -> Message:
+def _opened(data: bytes) -> tuple[Message, bytes]:
+    """The envelope, and its payload unread."""
     envelope = wire_pb2.Envelope()
     try:
         envelope.ParseFromString(data)
@@ -152,10 +157,14 @@ def _decode(data: bytes) -> Message:
     link = Link(envelope.network.hex(), envelope.sender, envelope.receiver)
     message = Message(link, kind, envelope.round, envelope.sequence, about, envelope.text)
     _check(message, bool(payload))
+    return message, payload
+
+
+def _unpacked(message: Message, payload: bytes) -> dict[str, Tensor]:
     try:
-        return replace(message, tensors=unpack(payload))
+        return unpack(payload)
     except WireError as error:
-        raise WireError(f"a message {kind.name} of round {message.round}: {error}") from None
+        raise WireError(f"{message}, in which {error}") from None
 
 
 def _check(message: Message, tensors: bool | None = None) -> None:
