@@ -68,7 +68,7 @@ def test_nothing_of_it_is_secret(mine):
     keys = set(json.loads(mine.text))
     assert keys == {
         *("format", "sites", "rounds", "seed", "graph", "links", "algorithm", "model", "parameters"),
-        *("inputs", "classes", "batch", "privacy"),
+        *("inputs", "classes", "batch", "privacy", "measure"),
     }
 
 
@@ -83,6 +83,7 @@ def test_nothing_of_it_is_secret(mine):
         ({"graph": {"name": "complete", "nodes": 4}}, "graph.directed is false here and not given there"),
         ({"graph": {**RING, "drop_links": 0.1}}, "graph.drop_links is not given here and 0.1 there"),
         ({"model": {"name": "logistic", "biases": False}}, "model.biases is true here and false there"),
+        ({"evaluate_every": 2}, "evaluate_every is not given here and 2 there"),
         ({"batch": {"size": 8}}, "batch.size is 32 here and 8 there"),
         ({"privacy": {"delta": 1e-6}}, "privacy.delta is 1e-05 here and 1e-06 there"),
         ({"sites": ["site-a", "site-b", "site-d", "site-c"]}, 'sites.2 is "site-c" here and "site-d" there'),

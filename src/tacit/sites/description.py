@@ -57,6 +57,8 @@ class Description(Section):
     classes: int
     batch: Batch
     privacy: PrivacyTarget
+    evaluate_every: int | None = Field(default=None, ge=1)
+    measure: tuple[str, ...] = ()
 
     @field_validator("sites")
     @classmethod
@@ -88,6 +90,9 @@ class Description(Section):
                     "classes": classes,
                     "batch": config.batch.model_dump(exclude_none=True),
                     "privacy": config.privacy.model_dump(exclude_none=True),
+                    # A measurement is a message too: all must expect it.
+                    "evaluate_every": config.evaluate_every,
+                    "measure": list(config.measure),
                 }
             ),
             "the network",
