@@ -52,6 +52,7 @@ class Cluster(Network):
     def __init__(self, graph: Graph, ranks: Ranks, costs: Costs | None = None) -> None:
         super().__init__(graph, ranks.block(graph.nodes), costs)
         self._ranks = ranks
+        self._buffer = torch.empty(0, dtype=torch.uint8)  # kept, since its size changes with the round
         self._first = np.array([ranks.block(graph.nodes, rank)[0] for rank in range(ranks.size)])
 
     @property
@@ -175,7 +176,11 @@ class Cluster(Network):
         if not received:
             return own
         parts = {self._ranks.rank: _bytes(own), **received}
-        return torch.cat([parts[rank] for rank in sorted(parts)]).view(own.dtype).view(-1, own.shape[1])
+        size = sum(len(part) for part in parts.values())
+        if len(self._buffer) < size:
+            self._buffer = own.new_empty(size, dtype=torch.uint8)
+        torch.cat([parts[rank] for rank in sorted(parts)], out=self._buffer[:size])
+        return self._buffer[:size].view(own.dtype).view(-1, own.shape[1])
 
 
 def _bytes(rows: Tensor) -> Tensor:

@@ -76,7 +76,7 @@ class Record:
                 history=history,
                 nodes=storage.read_history(folder / NODES),
                 graph=_load(folder / GRAPH),
-                released=list(_released(folder)),
+                released=list(_released(folder, result.get("processes", 1))),
                 trace=trace,
                 **({"threats": _load(folder / THREATS)} if (folder / THREATS).is_file() else {}),
             )
@@ -120,9 +120,11 @@ def _traced(path: Path) -> list[Row]:
     return storage.read_history(path) if path.is_file() else []
 
 
-def _released(folder: Path) -> Iterator[Released]:
-    """From the ledger, and from those that other processes of the run have kept beside it."""
+def _released(folder: Path, processes: int) -> Iterator[Released]:
+    """From the ledgers of all processes; where another host has kept some, a part would pass for the whole."""
     ledgers = [path for path in (folder / LEDGER, *sorted(folder.glob(f"rank-*/{LEDGER}"))) if path.is_file()]
+    if len(ledgers) < processes:
+        return
     lines = sorted((line for path in ledgers for line in Ledger(path).releases()), key=_kind)
     for (purpose, mechanism), same in groupby(lines, key=_kind):
         kind = list(same)

@@ -153,6 +153,7 @@ class Run:
             "loss": now["loss"],
             "rounds": self.t,
             "nodes": self.network.graph.nodes,
+            "processes": self.network.processes,
             "messages": traffic.messages,
             "bytes": traffic.bytes,
             "seconds": now["wall_seconds"],

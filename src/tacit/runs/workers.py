@@ -46,6 +46,8 @@ def start(workers: int, arguments: Sequence[str]) -> int:
             ranks.append(_started(rank, workers, Path(folder) / "meeting", arguments))
         _await(ranks)
     codes = [rank.returncode for rank in ranks]
+    if -signal.SIGINT in codes:  # who asked twice knows why
+        return 128 + signal.SIGINT
     killed = [rank for rank, code in enumerate(codes) if code < 0]
     if killed and codes[0] <= 0:  # otherwise rank 0 has said what was wrong
         raise TacitError(
