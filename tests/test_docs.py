@@ -15,6 +15,7 @@ def test_tests_and_pages_that_are_named_are_there(page):
     for file, name in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", text):
         assert (ROOT / file).is_file(), file
         assert not name or f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), f"{file}::{name}"
+    assert not re.search(r"^[A-Z]+$", text, re.M), "a place that was left to be filled in"
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
         assert (page.parent / target).exists(), target
 

@@ -49,7 +49,8 @@ def silent(name: str, rounds: int, lr: float):
     if name == "d2p":
         return private(name, rounds, lr=lr, clip=[bound] * rounds, noise_multiplier=[noise] * rounds)
     wanted = dict.fromkeys(("clip", "clip_difference"), bound) | {"sync_every": None}
-    wanted |= dict.fromkeys(("noise_multiplier", "noise_rate", "sigma", "sigma_first"), noise)
+    # Less than some 1e-12 of what it is added to would drown in the rounding of floats, and is refused.
+    wanted |= {"noise_multiplier": noise, "noise_rate": 1e-21 / lr, "sigma": 1e-12, "sigma_first": 1e-12}
     if name == "dp-norm":
         wanted |= {"smoothness": 1e-3}  # there is next to no noise to rest on it
     if name == "dp-admm":

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from tacit.audit.attack import gathered
-from tacit.audit.audit import Audit, profile
+from tacit.audit.audit import Audit, enough, profile
 from tacit.audit.worlds import Eavesdropper
 from tacit.errors import TacitError
 from tacit.graphs import ring
@@ -40,12 +40,16 @@ class Crowd(Eavesdropper):
 
     That is how it is where the others are many. So all trials hear the same consensus, which none of them had a part
     in, and are independent. A message is values times a weight, and the weight: one who listens divides by it, and
-    takes pairs of vertices that are `alike` (p, kinds) in both worlds together.
+    takes pairs of vertices that are `alike` (p, kinds) in both worlds together, and some of them alone.
     """
 
     def __init__(self, trials: int, alike: Tensor) -> None:
         super().__init__(ring(trials + _OTHERS), trials)  # only means are asked for: who is next to whom is all one
         self._alike = alike / alike.sum(0)
+        kinds = [kind.nonzero()[:, 0] for kind in alike.T]
+        self._alone = torch.cat(
+            [kind[[0, len(kind) // 2, -1]] for kind in kinds if len(kind)]
+        )  # whoever has less noise
 
     def mean(self, x: Tensor) -> Tensor:
         if self._listening:
@@ -55,11 +59,12 @@ class Crowd(Eavesdropper):
 
     def max(self, s: Tensor) -> Tensor:
         self._hear(s[: self._trials])
-        return s.max()
+        return s[self._trials :].max()
 
     def hear(self, values: Tensor) -> None:
         """Values of all clients, a number a pair."""
-        self._hear(values[: self._trials] @ self._alike)
+        mine = values[: self._trials]
+        self._hear(mine @ self._alike, mine[:, self._alone])
 
 
 class Repeated(Signals):
@@ -113,8 +118,7 @@ def audit_graphs(
     method = method if epsilon is None else method.private(epsilon, delta)
     if method.noise is None:
         raise TacitError(f"{method.title} without noise guarantees nothing that could be attacked: set epsilon")
-    if trials < 40:
-        raise TacitError(f"an audit needs at least 40 trials to say anything, not {trials}")
+    enough(trials)
     there = np.arange(trials) % 2 == 1
     pair = canaries(method)
     rows = np.concatenate([there, np.zeros(_OTHERS)]).astype(np.int64)

@@ -14,7 +14,9 @@ from tacit.audit.attack import innovations
 from tacit.audit.audit import Finding
 from tacit.audit.bounds import Array, Counts, Flags
 from tacit.audit.canaries import Planted, Wiretap, planted
+from tacit.audit.scores import linear
 from tacit.errors import TacitError
+from tacit.privacy.gdp import epsilon_to_mu
 from tacit.privacy.noise import Noise
 from tacit.runs.build import from_config
 from tacit.runs.config import Config
@@ -23,6 +25,7 @@ from tacit.runs.cost import Cost
 _LEAST = 100  # canaries from which a quarter can be learned from
 _ORDERS = 4  # running totals of orders 0 to 3 of what is heard
 _SHARES = 16  # how many shares of the canaries are tried as those to guess, on each side
+_USUAL = 8.0  # ε beyond which, or without which, as many are guessed as at this one
 _BEYOND = 50.0  # more than any ε that guesses can show, or any logarithm that matters
 
 
@@ -79,12 +82,13 @@ def one_run(
         state = method.round(t, state, task, network)
         network.end_round()
         watch(t + 1)
-    told = guessed(totals(network.heard()), coins, confidence)
     stated = Cost(task, method, delta).spent(method.rounds)
+    guaranteed = None if stated.guaranteed is None else float(stated.per_node[node])
+    told = guessed(totals(network.heard()), coins, confidence, epsilon_to_mu(min(guaranteed or _USUAL, _USUAL), delta))
     return OneRun(
         algorithm=method.title,
         lower=told.lower(delta, confidence),
-        guaranteed=None if stated.guaranteed is None else float(stated.per_node[node]),
+        guaranteed=guaranteed,
         claimed=stated.claimed,
         claimed_for=stated.claimed_for,
         delta=delta,
@@ -155,30 +159,29 @@ def totals(heard: Array) -> Array:
     return numbers
 
 
-def guessed(numbers: Array, coins: Flags, confidence: float) -> Guesses:
+def guessed(numbers: Array, coins: Flags, confidence: float, mu: float) -> Guesses:
     """Guesses of what (coins, numbers) tells: one coin in four is to learn from, the others are to be guessed.
 
-    How many are guessed is known when the others' coins are not: so many of the highest scores as there, so many
-    of the lowest as not.
+    How many are guessed is settled before anything is looked at, as is best for Gaussian worlds `mu` apart: so many of
+    the highest scores as there, so many of the lowest as not.
     """
     learn = np.arange(len(coins)) % 4 == 0
-    news = innovations(numbers, coins, learn)
-    scores = news @ (news[learn & coins].mean(0) - news[learn & ~coins].mean(0))
-    counts = (_surest(scores[learn], coins[learn], confidence) * (~learn).sum()).astype(np.int64)  # half each at most
+    scores = linear(innovations(numbers, coins, learn), coins, learn)
+    counts = _surest(int((~learn).sum()), mu, confidence)
     there, absent = _right(scores[~learn], coins[~learn], counts)
     return Guesses(int((~learn).sum()), int(counts.sum()), int(there[0] + absent[1]))
 
 
-def _surest(scores: Array, coins: Flags, confidence: float) -> Array:
-    """The shares of highest and of lowest scores that are best guessed: that are surely right most often."""
-    count = len(scores)
-    counts = np.unique(np.append(np.geomspace(1, count // 2, _SHARES), 0).astype(np.int64))
-    there, absent = _right(scores, coins, counts)
+def _surest(count: int, mu: float, confidence: float) -> Counts:
+    """How many of so many highest and lowest scores are best guessed: right most surely, where Gaussian noise hides
+    coins `mu` apart. Tried on coins of our own."""
+    rng = np.random.default_rng(0)
+    coins = rng.random(count) < 0.5
+    counts = np.unique(np.rint(np.append(np.geomspace(1, count / 2, _SHARES), 0)).astype(np.int64))
+    there, absent = _right(rng.normal(mu * coins), coins, counts)
     correct, made = there[:, None] + absent, counts[:, None] + counts
     often = np.where(correct > 0, stats.beta.ppf(1 - confidence, np.maximum(correct, 1), made - correct + 1), 0.0)
-    best = np.unravel_index(often.argmax(), often.shape)
-    shares: Array = counts[list(best)] / count
-    return shares
+    return counts[list(np.unravel_index(often.argmax(), often.shape))]
 
 
 def _right(scores: Array, coins: Flags, counts: Counts) -> tuple[Counts, Counts]:

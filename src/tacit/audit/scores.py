@@ -48,18 +48,24 @@ def mixtures(news: Array, there: Flags, learn: Flags, rate: float, rounds: int) 
     either = (news - (absent + present) / 2).reshape(by_round)
     up = _shift(one[some][there[some]], rate)
     away = _shift(either[some] * np.where(there[some], 1, -1)[:, None, None], rate)
-    opposed = _mixed(either, away, rate) - _mixed(either, -away, rate)
-    return [_mixed(one, up, rate).sum((1, 2)), opposed.sum((1, 2))]
+    opposed = _mixed(_moved(either, away), rate) - _mixed(_moved(either, -away), rate)
+    return [_mixed(_moved(one, up), rate).sum(1), opposed.sum(1)]
 
 
-def _mixed(news: Array, shift: Array, rate: float) -> Array:
-    """ln (1 − rate + rate · e^(shift · news − shift²/2)): the log ratio of numbers shifted so often, or not."""
-    ratios: Array = np.logaddexp(np.log1p(-rate), np.log(rate) + news * shift - shift**2 / 2)
+def _moved(news: Array, shift: Array) -> Array:
+    """The log ratio of rounds (trials, rounds, numbers) all numbers of which are shifted, to such as are not."""
+    ratios: Array = (news * shift - shift**2 / 2).sum(2)
     return ratios
+
+
+def _mixed(ratios: Array, rate: float) -> Array:
+    """ln (1 − rate + rate · e^ratio): that of what is shifted so often, or not."""
+    mixed: Array = np.logaddexp(np.log1p(-rate), np.log(rate) + ratios)
+    return mixed
 
 
 def _shift(news: Array, rate: float) -> Array:
     """By how much each number of a round is most likely shifted, alike in all rounds, where it is so often."""
-    likelihoods = [_mixed(news, np.array(shift), rate).sum((0, 1)) for shift in _SHIFTS]
+    likelihoods = [_mixed(news * shift - shift**2 / 2, rate).sum((0, 1)) for shift in _SHIFTS]
     best: Array = _SHIFTS[np.argmax(likelihoods, 0)]
     return best

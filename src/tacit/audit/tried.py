@@ -12,6 +12,7 @@ from tacit.algorithms import const_d2p
 from tacit.algorithms.partpsp import SGPDP
 from tacit.audit.audit import Audit, attacked
 from tacit.privacy.bounded import Sampling
+from tacit.privacy.statement import rounded_down
 from tacit.runs.config import Batch, PrivacyTarget
 
 
@@ -26,7 +27,7 @@ class Tried:
         scope = " a round" if self.found.claimed_for == "round" else ""
         verdict = "refuted" if self.found.refuted else "not refuted"
         claimed = "nothing" if self.found.claimed is None else f"{self.found.claimed:.4g}{scope}"
-        return f"≥ {self.found.lower:.3g} where it claims {claimed} ({self.setting}): {verdict}"
+        return f"≥ {rounded_down(self.found.lower)} where it claims {claimed} ({self.setting}): {verdict}"
 
     def as_dict(self) -> dict[str, Any]:
         return {"setting": self.setting, **self.found.as_dict()}

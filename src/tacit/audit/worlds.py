@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from scipy import sparse
-from torch import Tensor
+from torch import Tensor, nn
 
 from tacit.algorithms import Algorithm
 from tacit.algorithms.over_dpps import OverDPPS
@@ -20,10 +20,12 @@ from tacit.networks import Simulated
 from tacit.privacy.noise import Noise
 from tacit.runs.config import Batch
 from tacit.tasks import Dataset, Model, Task
+from tacit.tasks.gradients import Engine
 
 NOTHING, _CANARY, _OPPOSITE, _OTHER = range(4)
 FAR = 1e6  # far beyond any clip bound: clipped, a canary's gradient has the length of the bound
 _SMALL = 1e-3  # far within it
+_SPREAD, _ONE = (0.8, 0.6, 0.0), (1.0, 0.0, 0.0)
 
 
 class Copies(Graph):
@@ -98,26 +100,38 @@ class Eavesdropper(Simulated):
 
 
 def worlds(
-    trials: int, nodes: int, size: int, draws: Batch, method: Algorithm[Any], noise: Noise, others: float = 0.0
+    trials: int,
+    nodes: int,
+    size: int,
+    draws: Batch,
+    method: Algorithm[Any],
+    noise: Noise,
+    others: float = 0.0,
+    engine: Engine = "auto",
 ) -> tuple[Task, npt.NDArray[np.bool_]]:
     """The task of all trials, and in which of them the record is there.
 
     The loss is ⟨w, x⟩: a record's gradient is x, whatever the model is. All records are `others` but one at the first
-    node of each trial, which points as far as the clip allows: there it is, or it is not (`add-remove`; 0 in its place
-    is the same), or its opposite is (`replace-one`). Where the unit is a node, all its records are such. Where noise
-    follows the data, next to nothing is in place of the opposite: then there is hardly any noise. A method that
-    leaves parameters at their node has one of those beside the one that it shares.
+    node of each trial, which points as far as the clip allows, in unlike parts along some coordinates and not at all
+    along another: there it is, or it is not (`add-remove`; 0 in its place is the same), or its opposite is
+    (`replace-one`). Where the unit is a node, all its records are such. Where noise follows the data, next to nothing
+    is in place of the opposite: then there is hardly any noise. A method that leaves parameters at their node has one
+    of those beside the ones that it shares; the others' gradients come from the engine for linear layers.
     """
     there = np.arange(trials) % 2 == 1
-    width = 1 if method.share is None else 2
-    x = torch.zeros(4, width)
-    x[_CANARY, 0], x[_OPPOSITE, 0], x[_OTHER, 0] = FAR, -FAR, others
+    along = torch.tensor(_ONE if isinstance(method, OverDPPS) else _SPREAD)  # the worst for a bound in L1, and in L2
     follows = isinstance(method, OverDPPS) and method.sensitivity in ("real", "estimated")
-    x[NOTHING, 0] = _SMALL if follows else 0.0  # to nothing at all no noise could be scaled
+    nothing = _SMALL if follows else 0.0  # to nothing at all no noise could be scaled
+    x = torch.tensor([nothing, FAR, -FAR, others])[:, None] * along
+    if method.share is None:
+        model = Model(nn.Linear(len(along), 1, bias=False), lambda output, y: output[:, 0], engine=engine)
+        model._initial.zero_()
+    else:
+        x = torch.cat([x, torch.zeros(4, 1)], 1)
+        zero = torch.zeros(x.shape[1], dtype=torch.float64)
+        model = Model.from_loss(lambda w, x, y: (w * x).sum(), zero, shared=len(along), bounds=method.bounds)
     y = torch.tensor([0, 1, 0, 1])  # which nobody looks at
     data = Dataset("canaries", x, y, x, y, 2)
-    zero = torch.zeros(width, dtype=torch.float64)
-    model = Model.from_loss(lambda w, x, y: (w * x).sum(), zero, shared=1, bounds=method.bounds)
     made = partial(
         Task,
         model,

@@ -12,6 +12,7 @@ from tacit.errors import TacitError
 
 if TYPE_CHECKING:
     from tacit.audit import Finding
+    from tacit.runs.config import Config
 
 _STEPS = 20  # of progress that are told
 
@@ -19,11 +20,15 @@ _STEPS = 20  # of progress that are told
 @app.command()
 def audit(
     config: Annotated[
-        Path | None, typer.Argument(help="A TOML file, or ppgl, igl or fedavg; without one, the embedded example.")
+        Path | None,
+        typer.Argument(
+            help="A TOML file, the folder of a run that has ended (its page then tells what is found), or ppgl, igl or "
+            "fedavg; without one, the embedded example."
+        ),
     ] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="key=value over the config.")] = None,
-    trials: Annotated[int, typer.Option(help="Networks attacked, half of them with the record.")] = 20_000,
-    rounds: Annotated[int, typer.Option(help="Rounds attacked; the noise is set for these.")] = 4,
+    trials: Annotated[int, typer.Option(help="Networks attacked, half of them with the record.", min=1)] = 20_000,
+    rounds: Annotated[int, typer.Option(help="Rounds attacked; the noise is set for these.", min=1)] = 4,
     confidence: Annotated[float, typer.Option(help="Of the lower bound.", min=0.5, max=0.9999)] = 0.95,
     seed: Annotated[int, typer.Option(help="Of the noise; with --one-run, of the coins.")] = 0,
     one_run: Annotated[bool, typer.Option("--one-run", help="Attack the whole run of the config once.")] = False,
@@ -42,7 +47,11 @@ def audit(
     learner = str(config) if str(config) in list(Method) else None
     if learner and one_run:
         raise TacitError(f"--one-run attacks the run of a config, which {learner} has none of: leave it out")
-    settings = Config.load(None if learner else config, [] if learner else set_ or [])
+    folder = config if config is not None and not learner and config.is_dir() else None
+    if folder:
+        settings = _ended(folder, set_)
+    else:
+        settings = Config.load(None if learner else config, [] if learner else set_ or [])
     total = rounds if learner else settings.rounds if one_run else min(rounds, settings.rounds)
     networks = "the run" if one_run else f"{trials:,} networks"
     steps = min(total, _STEPS)
@@ -64,5 +73,32 @@ def audit(
         emit(found.as_dict())
     else:
         say(found.sentence())
+    if folder:
+        page = _keep(found, folder)
+        if not as_json:
+            say(f"It is kept in {folder}; the page to look at is {page}.")
     if not found.holds:
         raise typer.Exit(1)
+
+
+def _ended(folder: Path, settings: list[str] | None) -> Config:
+    """The config of a run, checked before the attack: what it finds will be kept in the run's folder."""
+    from tacit.reports import Record
+    from tacit.runs.config import CHOICES, FROM_PYTHON, Config
+
+    if settings:
+        raise TacitError("a run is attacked with its own config: leave out --set, or give the config's file")
+    Record.read(folder)
+    config = Config.load(folder / "config.toml")
+    for kind in CHOICES:
+        if getattr(config, kind).name.startswith(FROM_PYTHON):
+            raise TacitError(f"the {kind} of this run was handed over in Python, and its folder does not hold it")
+    return config
+
+
+def _keep(found: Finding, folder: Path) -> Path:
+    """Beside what another attack has found, and in the run's page."""
+    from tacit.reports import PAGE, Record, write_page
+
+    Record.read(folder).findings.including(found).write(folder)
+    return write_page([folder], folder / PAGE)

@@ -19,6 +19,7 @@ def gallery(
 ) -> None:
     """Attack nine broken mechanisms and their sound twins: the audit must tell them apart."""
     from tacit.audit.gallery import GALLERY
+    from tacit.privacy.statement import rounded_down, rounded_up
     from tacit.reproduce.reproduce import aligned
     from tacit.runs.progress import counting
 
@@ -49,10 +50,8 @@ def gallery(
             assert found.worst is not None
             point = found.worst
             other = next(each for each in twin.points if each.delta == point.delta)
-            told = [
-                f"{value:.3g}" for value in (point.delta, point.guaranteed, point.lower, other.guaranteed, other.lower)
-            ]
-            lines.append(f"| {name} | {' | '.join(told)} | {mistake} |")
+            pairs = [f"{rounded_up(each.guaranteed, 3)} | {rounded_down(each.lower)}" for each in (point, other)]
+            lines.append(f"| {name} | {point.delta:g} | {' | '.join(pairs)} | {mistake} |")
         say(aligned("\n".join(lines)))
         say("Every mistake is found, and no sound twin accused." if right else "THE AUDIT DOES NOT TELL THEM APART.")
     if not right:

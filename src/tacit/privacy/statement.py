@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields
-from decimal import ROUND_CEILING, Context
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Any, Literal
 
 import numpy as np
@@ -70,7 +70,20 @@ def rounded_up(epsilon: float, digits: int = 4) -> str:
     >>> rounded_up(13.20499)
     '13.21'
     """
-    return f"{float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(float(epsilon)))):g}"
+    return _rounded(epsilon, digits, ROUND_CEILING)
+
+
+def rounded_down(epsilon: float, digits: int = 3) -> str:
+    """A lower bound on ε to so many digits, never above itself.
+
+    >>> rounded_down(0.24599)
+    '0.245'
+    """
+    return _rounded(epsilon, digits, ROUND_FLOOR)
+
+
+def _rounded(value: float, digits: int, rounding: str) -> str:
+    return f"{float(Context(prec=digits, rounding=rounding).create_decimal(repr(float(value)))):g}"
 
 
 def assess(ledger: Ledger, delta: float) -> tuple[Array, str | None]:

@@ -159,3 +159,10 @@ def figure(curves: Sequence[Figure | None], x: str, axis: dict[str, Any]) -> Fig
         "yaxis": axis,
     }
     return {"data": traces, "layout": layout} if traces else None
+
+
+def with_legend(drawn: Figure) -> Figure:
+    """The figure with its curves' names above it."""
+    legend = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"}
+    margin = {**drawn["layout"]["margin"], "t": 34}
+    return {**drawn, "layout": {**drawn["layout"], "showlegend": True, "legend": legend, "margin": margin}}

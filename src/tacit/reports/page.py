@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
 from tacit.privacy.statement import rounded_up
-from tacit.reports import charts, pairs, sensitivity, words
+from tacit.reports import audits, charts, pairs, sensitivity, words
 from tacit.reports.record import Record, Row, records, settings
 from tacit.runs import storage
 
@@ -41,7 +41,8 @@ def page(runs: Sequence[Record]) -> str:
     panels = _panels(runs)
     figures = {panel.id: panel.figure for panel in panels if panel.figure}
     if len(runs) == 1:
-        alone = {"network": charts.network(runs[0]), "pairs": pairs.chart(runs[0])}
+        run = runs[0]
+        alone = {"network": charts.network(run), "pairs": pairs.chart(run), "tried": audits.chart(run.findings.trials)}
         figures |= {name: figure for name, figure in alone.items() if figure is not None}
     environment = Environment(
         loader=PackageLoader("tacit.reports", "assets"),
@@ -59,6 +60,7 @@ def page(runs: Sequence[Record]) -> str:
         colours=[charts.colour(i) for i in range(len(runs))],
         statements=[words.statement(run) for run in runs],
         not_covered=[words.not_covered(run) for run in runs],
+        attacks=audits.attacks(runs[0]) if len(runs) == 1 else [],
         nodes=node_table(runs[0].nodes),
         summary=node_summary(runs[0].nodes),
         settings=common(runs),

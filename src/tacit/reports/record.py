@@ -16,6 +16,7 @@ from tacit.errors import TacitError
 from tacit.privacy.ledger import Array, Ledger, Release
 from tacit.privacy.statement import Privacy
 from tacit.reports.facts import GRAPH, NODES, THREATS
+from tacit.reports.findings import AUDIT, Findings
 from tacit.runs import storage
 from tacit.runs.run import TRACE
 
@@ -40,6 +41,7 @@ class Record:
     """All that the page says about a run; `name` is the folder's, `trace` a row a round of what the method watched.
 
     `threats` says what is guaranteed against whom; a run of earlier versions has no such file, and nothing to say.
+    `findings` are those of `tacit audit`, where it was asked to attack the run.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Record:
     released: list[Released]
     trace: list[Row]
     threats: dict[str, Any] = field(default_factory=lambda: {"against": [], "pairs": None})
+    findings: Findings = field(default_factory=Findings)
 
     @classmethod
     def read(cls, folder: Path) -> Record:
@@ -79,6 +82,7 @@ class Record:
                 released=list(_released(folder, result.get("processes", 1))),
                 trace=trace,
                 **({"threats": _load(folder / THREATS)} if (folder / THREATS).is_file() else {}),
+                findings=_found(folder / AUDIT),
             )
         except (KeyError, TypeError) as error:
             raise TacitError(f"{folder} was written by another version of Tacit: {error} is not as expected") from None
@@ -113,6 +117,10 @@ def settings(config: dict[str, Any]) -> dict[str, str]:
             for name, part in parts.items()
         }
     return lines
+
+
+def _found(path: Path) -> Findings:
+    return Findings.parse(_load(path), path) if path.is_file() else Findings()
 
 
 def _traced(path: Path) -> list[Row]:

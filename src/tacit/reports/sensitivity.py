@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tacit.reports.charts import Figure, colour, figure
+from tacit.reports.charts import Figure, colour, figure, with_legend
 from tacit.reports.record import Record
 
 Trace = Sequence[Mapping[str, Any]]
@@ -85,10 +85,7 @@ def chart(trace: Trace, mode: str | None) -> Figure | None:
             }
         )
     drawn = figure(curves, "Round", {"type": "log", "exponentformat": "power", "dtick": 1})
-    if drawn is not None:
-        drawn["layout"] |= {"showlegend": True, "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"}}
-        drawn["layout"]["margin"]["t"] = 34
-    return drawn
+    return None if drawn is None else with_legend(drawn)
 
 
 def violated(trace: Trace) -> str:

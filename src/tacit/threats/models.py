@@ -123,6 +123,10 @@ class ModelHolder(Threat):
 
     of: tuple[int, ...] | Literal["mean", "all"] = "mean"
 
+    def __post_init__(self) -> None:
+        if not self.of:
+            raise TacitError("who holds final models holds at least one")
+
     @property
     def title(self) -> str:
         if self.of == "mean":
