@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 # One thread a test process: the processes already fill the cores.
 TEST_ENV := OMP_NUM_THREADS=1
 
-.PHONY: setup demo test lint browser audit bench clean
+.PHONY: setup demo test lint proto browser audit bench clean
 
 setup: $(VENV)/.ready
 
@@ -20,6 +20,10 @@ lint: setup
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
+
+# What sites say to each other, as Python: kept in the repository, so that an installation needs no compiler.
+proto: setup
+	$(BIN)/python -m grpc_tools.protoc -Isrc --python_out=src --pyi_out=src tacit/sites/wire.proto
 
 # The report page is tested in a real browser; without one those tests are skipped, and say so.
 browser:

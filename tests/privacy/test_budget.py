@@ -152,3 +152,39 @@ def test_a_plan_does_not_hide_what_is_in_the_ledger_already():
             break
     assert len(ledger) < 21
     assert guarantee(ledger.releases(), 1e-5).max() <= 3.0
+
+
+def test_processes_that_share_a_budget_refuse_the_same_release():
+    noise = np.array([9.0, 3.0, 9.0])
+    plan = [Release(t, "gradient", "gaussian", noise, "none", np.ones(3), "add-remove") for t in range(50)]
+    whole = Budget(3.0, 1e-5)
+    whole.accept(plan)
+    parts = {(0, 1): whole.among(np.array([0, 1])), (2,): whole.among(np.array([2]))}
+    everyone = Sampling("none", np.ones(3), "add-remove")
+    made, refusal = spend(Ledger(budget=whole), everyone, noise, most=50)
+    assert 0 < made < 50
+    assert "node 1 has spent" in refusal
+    for block, budget in parts.items():
+        ledger = Ledger(budget=budget)
+        own = Sampling("none", np.ones(len(block)), "add-remove")
+        assert spend(ledger, own, noise[list(block)], most=50) == (made, refusal)
+        assert len(ledger) == made
+
+
+def test_what_was_not_planned_is_refused_where_processes_share_a_budget():
+    plan = [
+        Release(t, "gradient", "gaussian", np.array([9.0, 9.0]), "none", np.ones(2), "add-remove") for t in range(3)
+    ]
+    whole, one = Budget(5.0, 1e-5), Sampling("none", np.ones(1), "add-remove")
+    whole.accept(plan)
+    ledger = Ledger(budget=whole.among(np.array([1])))
+    ledger.record(0, "gradient", "gaussian", np.array([9.0]), one)
+    for step, purpose, noise in [(1, "gradient", 8.9), (1, "other", 9.0), (3, "gradient", 9.0)]:
+        with pytest.raises(TacitError, match=f"allows what was planned, and step {step} is not"):
+            ledger.record(step, purpose, "gaussian", np.array([noise]), one)
+    assert len(ledger) == 1
+    earlier = Ledger()
+    earlier.record(0, "other", "gaussian", np.array([9.0]), one)
+    earlier.budget = whole.among(np.array([1]))
+    with pytest.raises(TacitError, match="allows what was planned"):
+        earlier.record(0, "gradient", "gaussian", np.array([9.0]), one)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +15,7 @@ from tacit.cli.app import INTERRUPTED, app, emit, err, say
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
+    from tacit.networks import Ranks
     from tacit.runs import Run
 
 
@@ -23,52 +28,81 @@ def train(
     out_dir: Annotated[Path | None, typer.Option("--out", help="The run's folder; by default runs/NAME.")] = None,
     resume: Annotated[Path | None, typer.Option(help="The folder of a stopped run to go on with.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Processes of this machine that share the nodes.")] = 1,
+    patience: Annotated[float, typer.Option(min=1, help="Seconds before a silent process is given up.")] = 300.0,
 ) -> None:
     """Train privately without a server, and say what it cost."""
-    from tacit.runs.progress import ProgressBar
+    from tacit.networks import joined, started
 
-    if resume is None:
-        run = _new(config, set_ or [], out_dir)
-    elif config is not None or set_ or out_dir is not None:
+    if resume is not None and (config is not None or set_ or out_dir is not None):
         raise TacitError("--resume takes the run's own config: leave out CONFIG, --set and --out")
-    else:
-        run = _stopped(resume)
-    with ProgressBar(run) as bar:
-        run.go(bar.update)
-    result = run.result()
-    if as_json:
-        emit(result)
-    else:
-        _report(run)
+    if workers > 1 and not started():
+        from tacit.runs.workers import start
+
+        raise typer.Exit(start(workers, sys.argv[1:]))
+    with joined(patience) as ranks:
+        run = _new(config, set_ or [], out_dir, ranks) if resume is None else _stopped(resume, ranks)
+        _go(run, ranks)
+        result = run.result()
+        if run.network.leads:
+            tell = emit if as_json else partial(_report, run)
+            tell(result)
     if run.interrupted:
         raise typer.Exit(INTERRUPTED)
 
 
-def _new(path: Path | None, settings: list[str], out: Path | None) -> Run:
+def _new(path: Path | None, settings: list[str], out: Path | None, ranks: Ranks | None) -> Run:
     from tacit.runs import Config, from_config
     from tacit.runs.storage import check_free, free_folder
 
     config = Config.load(path, settings)
     folder = out or free_folder(Path("runs"), config.name or (path.stem if path else "run"))
-    check_free(folder)
-    with err.status("Preparing: data, graph, and the noise for the privacy asked for"):
-        return from_config(config).keep(folder)
+    if ranks is None or ranks.leads:
+        check_free(folder)
+    if ranks is not None:
+        folder = Path(ranks.texts(str(folder))[0])  # while it is chosen, nobody may have made it yet
+    with _preparing("the noise for the privacy asked for", ranks):
+        return from_config(config, ranks=ranks).keep(folder)
 
 
-def _stopped(folder: Path) -> Run:
+def _stopped(folder: Path, ranks: Ranks | None) -> Run:
     from tacit.runs import Config, from_config
 
-    config = folder / "config.toml"
+    config = (folder if ranks is None else ranks.folder(folder)) / "config.toml"
     if not config.is_file():
         raise TacitError(f"{folder} is not the folder of a run: there is no {config}")
-    with err.status("Preparing: data, graph, and the state the run was left in"):
-        return from_config(Config.load(config)).resume(folder)
+    with _preparing("the state the run was left in", ranks):
+        return from_config(Config.load(config), ranks=ranks).resume(folder)
 
 
-def _report(run: Run) -> None:
+def _preparing(what: str, ranks: Ranks | None) -> AbstractContextManager[object]:
+    quiet = ranks is not None and not ranks.leads
+    return nullcontext() if quiet else err.status(f"Preparing: data, graph, and {what}")
+
+
+def _go(run: Run, ranks: Ranks | None) -> None:
+    """The rounds, with a bar for the one who watches; Ctrl-C stops all processes after the same round."""
+    from tacit.runs.progress import ProgressBar
+
+    with ExitStack() as stack:
+        watchers: list[Callable[[Run], None]] = []
+        if run.network.leads:
+            watchers.append(stack.enter_context(ProgressBar(run)).update)
+        if ranks is not None:
+            from tacit.runs.workers import Halt
+
+            watchers.append(stack.enter_context(Halt(ranks).listening()))
+
+        def watch(run: Run) -> None:
+            for each in watchers:
+                each(run)
+
+        run.go(watch)
+
+
+def _report(run: Run, result: dict[str, Any]) -> None:
     from tacit.runs.progress import show
 
-    result = run.result()
     if run.stopped:
         say(f"Stopped: {run.stopped}.")
     say(
@@ -79,4 +113,5 @@ def _report(run: Run) -> None:
     say(run.privacy.sentence())
     say(f"Everything is in {run.out}; the page to look at is {run.out}/report.html.")
     if run.interrupted:
-        say(f"Go on with: tacit train --resume {run.out}")
+        workers = f" --workers {run.network.processes}" if run.network.processes > 1 else ""
+        say(f"Go on with: tacit train --resume {run.out}{workers}")

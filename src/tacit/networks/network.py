@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, NamedTuple
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,11 @@ from tacit.errors import TacitError
 from tacit.graphs import Graph
 
 Nodes = npt.NDArray[np.int64]
+M = TypeVar("M")
+
+
+class Stopped(TacitError):
+    """Another node or process failed first; its error is the one to read."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,7 @@ class Network(ABC):
         self.nodes = np.arange(graph.nodes) if nodes is None else nodes
         self.costs = costs or Costs()
         self.traffic = Traffic()
+        self._kept: dict[tuple[object, int], Any] = {}
 
     def mix(self, t: int, *values: Tensor, row_bytes: int | None = None) -> tuple[Tensor, ...]:
         """Σ_j W_ij(t) x_j over in-neighbours, for each of `values`; they travel together in one message.
@@ -79,8 +86,9 @@ class Network(ABC):
         `row_bytes` is what a node's message takes where it is compressed.
         """
         self._check(t, self.nodes, *values)
-        degrees = self.graph.out_degrees(t)[self.nodes]
-        self._count(degrees, sum(_row_bytes(value) for value in values) if row_bytes is None else row_bytes)
+        degrees = self.graph.out_degrees(t)
+        each = sum(_row_bytes(value) for value in values) if row_bytes is None else row_bytes
+        self._count(degrees[self.nodes], each, busiest=int(degrees.max()))
         return self._mix(t, values)
 
     def swap(self, t: int, z: Tensor, only: Tensor | None = None) -> Tensor:
@@ -92,7 +100,7 @@ class Network(ABC):
         self._check(t, source, z)
         speaking = source if only is None else source[only.numpy()]
         self._count(np.bincount(np.searchsorted(self.nodes, speaking), minlength=len(self.nodes)), _row_bytes(z))
-        received = self._swap(t, z)
+        received = self._swap(t, z, only)
         return received if only is None else torch.where(only[:, None], received, z)
 
     def max(self, s: Tensor) -> Tensor:
@@ -131,11 +139,62 @@ class Network(ABC):
         finally:
             self.traffic = before
 
+    # A run may be spread over processes. These are for the run, no messages of nodes.
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process speaks for the run: it prints, and writes what is told once."""
+        return True
+
+    @property
+    def processes(self) -> int:
+        """How many processes the run is spread over."""
+        return 1
+
+    def folder(self, out: Path) -> Path:
+        """Where this process keeps its part of a run that is kept in `out`."""
+        return out
+
+    def everywhere(self, rows: Tensor) -> Tensor:
+        """Rows of all the run's processes, one after the other: by node id, where there is one a hosted node."""
+        return rows
+
+    def texts(self, text: str) -> list[str]:
+        """What each of the run's processes says."""
+        return [text]
+
+    @contextmanager
+    def leader_first(self) -> Iterator[None]:
+        """What is inside is done by the process that leads, and then by the others."""
+        yield
+
+    @property
+    def whole(self) -> bool:
+        """Whether all the run's processes are still there, as far as this one has noticed."""
+        return True
+
+    def stop(self, why: str) -> None:  # noqa: B027  (where there is one process, nobody waits)
+        """Nothing more will be said by this process: others need not wait for it."""
+
+    def total(self) -> Traffic:
+        """What the nodes of all the run's processes have sent."""
+        return self.traffic
+
+    def _at(self, what: object, t: int, make: Callable[[], M]) -> M:
+        """What is made of the graph of round t: once for a periodic graph; that of a random one is not kept."""
+        if self.graph.period is None:
+            return make()
+        key = (what, t % self.graph.period)
+        if key not in self._kept:
+            self._kept[key] = make()
+        made: M = self._kept[key]
+        return made
+
     @abstractmethod
     def _mix(self, t: int, values: tuple[Tensor, ...]) -> tuple[Tensor, ...]: ...
 
     @abstractmethod
-    def _swap(self, t: int, z: Tensor) -> Tensor: ...
+    def _swap(self, t: int, z: Tensor, only: Tensor | None) -> Tensor: ...
 
     @abstractmethod
     def _max(self, s: Tensor) -> Tensor: ...
@@ -147,11 +206,12 @@ class Network(ABC):
         """A network-wide value reaches everyone: counted as one message to each other node."""
         return np.full(len(self.nodes), self.graph.nodes - 1)
 
-    def _count(self, out: npt.NDArray[np.int64], row_bytes: int) -> None:
+    def _count(self, out: npt.NDArray[np.int64], row_bytes: int, busiest: int | None = None) -> None:
+        """`out` messages of each hosted node; `busiest` is the most of any node, hosted here or not, where known."""
         messages = int(out.sum())
         self.traffic.messages += messages
         self.traffic.bytes += messages * row_bytes
-        self.traffic.bytes_out += int(out.max(initial=0)) * row_bytes
+        self.traffic.bytes_out += (int(out.max(initial=0)) if busiest is None else busiest) * row_bytes
         self.traffic.rounds += 1
         # A new array: copies of the counters, in checkpoints, keep the old one.
         self.traffic.by_node = self.traffic.by_node + np.stack([out, out * row_bytes])

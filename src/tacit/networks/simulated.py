@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
 from tacit.graphs import Graph
 from tacit.networks.network import Costs, Network, largest_distance
+
+Index = npt.NDArray[np.signedinteger[Any]]
+Weights = npt.NDArray[np.float64]
 
 
 class Simulated(Network):
@@ -30,7 +33,6 @@ class Simulated(Network):
 
     def __init__(self, graph: Graph, costs: Costs | None = None) -> None:
         super().__init__(graph, None, costs)
-        self._cache: dict[tuple[object, int], Tensor] = {}
 
     def _mix(self, t: int, values: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         return tuple(self._product(t, value) for value in values)
@@ -39,7 +41,7 @@ class Simulated(Network):
         weights = self._at(x.dtype, t, lambda: _sparse(self.graph.at(t), x.dtype))
         return (weights @ x.reshape(len(x), -1)).view(x.shape)
 
-    def _swap(self, t: int, z: Tensor) -> Tensor:
+    def _swap(self, t: int, z: Tensor, only: Tensor | None) -> Tensor:
         return z[self._at("opposite", t, lambda: self._opposite(t))]
 
     def _max(self, s: Tensor) -> Tensor:
@@ -56,23 +58,19 @@ class Simulated(Network):
         edges = self.edges(t)
         return torch.from_numpy(np.lexsort((edges.source, edges.target)))
 
-    def _at(self, what: object, t: int, make: Callable[[], Tensor]) -> Tensor:
-        """A periodic graph's matrices are made once; those of a random one are not kept."""
-        if self.graph.period is None:
-            return make()
-        key = (what, t % self.graph.period)
-        if key not in self._cache:
-            self._cache[key] = make()
-        return self._cache[key]
 
-
-def _sparse(matrix: csr_array, dtype: torch.dtype) -> Tensor:
+def csr_tensor(indptr: Index, indices: Index, data: Weights, shape: tuple[int, int], dtype: torch.dtype) -> Tensor:
+    """Sparse weights as torch multiplies by them."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR")
         return torch.sparse_csr_tensor(
-            torch.from_numpy(matrix.indptr),
-            torch.from_numpy(matrix.indices),
-            torch.from_numpy(matrix.data).to(dtype),
-            size=matrix.shape,
+            torch.from_numpy(indptr),
+            torch.from_numpy(indices),
+            torch.from_numpy(data).to(dtype),
+            size=shape,
             check_invariants=False,
         )
+
+
+def _sparse(matrix: csr_array, dtype: torch.dtype) -> Tensor:
+    return csr_tensor(matrix.indptr, matrix.indices, matrix.data, matrix.shape, dtype)

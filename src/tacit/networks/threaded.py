@@ -11,16 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tacit.errors import TacitError
 from tacit.graphs import Graph
-from tacit.networks.network import Costs, Network, largest_distance
+from tacit.networks.network import Costs, Network, Stopped, largest_distance
 
 R = TypeVar("R")
 _PATIENCE = 120.0  # seconds a thread waits for the others before it gives up
-
-
-class Stopped(TacitError):
-    """Another node failed first; its error is the one to read."""
 
 
 class Board:
@@ -67,7 +62,7 @@ class Threaded(Network):
 
         return self._board.exchange(self._node, values, read)
 
-    def _swap(self, t: int, z: Tensor) -> Tensor:
+    def _swap(self, t: int, z: Tensor, only: Tensor | None) -> Tensor:
         edges = self.edges(t)
         source, target = self.graph.edges(t)
         back = [int(np.searchsorted(target[source == j], self._node)) for j in edges.target]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.errors import BudgetExceeded, TacitError
 from tacit.privacy.planning import guarantee
@@ -34,6 +35,7 @@ class Budget:
     _planned: dict[tuple[int, str], Release] = field(default_factory=dict, repr=False)
     _begun: bool = field(default=False, repr=False)
     _covered: tuple[Release, int] | None = field(default=None, repr=False)
+    _beyond: Release | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not self.epsilon > 0 or math.isinf(self.epsilon):
@@ -53,6 +55,11 @@ class Budget:
                 most = tried - 1
             tried = (fits + most + 1) // 2
         self._planned = {(line.step, line.purpose): line for line in plan[:fits]}
+        self._beyond = plan[fits] if fits < len(plan) else None
+
+    def among(self, nodes: npt.NDArray[np.int64]) -> Shared:
+        """The budget of a process that hosts only these of the nodes in the plan, which was accepted before."""
+        return Shared(self.epsilon, self.delta, self._planned, _beyond=self._beyond, nodes=nodes)
 
     def admit(self, ledger: Ledger, line: Release) -> None:
         """Return if `line` may be released on top of the ledger; raise `BudgetExceeded` if not."""
@@ -89,6 +96,29 @@ class Budget:
             f"the budget ε = {self.epsilon:g} at δ = {self.delta:g} ends before step {line.step}: node {row} has spent "
             f"{rounded_up(before[row])}, and one more release would make {rounded_up(spent[row])}"
         )
+
+
+@dataclass
+class Shared(Budget):
+    """A budget for nodes that several processes host. All must refuse the same release, without a word between them:
+    the first in the plan of all nodes that does not fit. What is not in the plan is refused."""
+
+    nodes: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def admit(self, ledger: Ledger, line: Release) -> None:
+        planned = self._begun or all(self._as_planned(made) for made in ledger.releases())
+        if planned and (line.step, line.purpose) not in self._planned and self._beyond is not None:
+            self._refuse(list(self._planned.values()), self._beyond)
+        if not planned or not self._as_planned(line):
+            raise TacitError(f"a budget of several processes allows what was planned, and step {line.step} is not")
+        self._begun = True
+
+    def _as_planned(self, line: Release) -> bool:
+        whole = self._planned.get((line.step, line.purpose))
+        if whole is None:
+            return False
+        own = whole._replace(multipliers=whole.multipliers[self.nodes], rates=whole.rates[self.nodes])
+        return _no_worse(line, own)
 
 
 def _no_worse(line: Release, than: Release) -> bool:

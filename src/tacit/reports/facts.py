@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 from tacit.reports.drawing import drawing
 from tacit.runs import storage
@@ -22,38 +23,42 @@ _TESTED = 1000  # nodes, as each is a call of its own
 
 
 def write_facts(run: Run, folder: Path) -> None:
-    """Bring the files up to date with the run."""
-    storage.write_history(folder / NODES, node_rows(run))
+    """Bring the files up to date with the run, by the one of its processes that leads."""
+    rows = node_rows(run)
+    if not run.network.leads:
+        return
+    storage.write_history(folder / NODES, rows)
     storage.write_json(folder / GRAPH, drawing(run.network.graph))
     storage.write_json(folder / THREATS, assess(run).as_dict())
 
 
 def node_rows(run: Run) -> list[dict[str, Any]]:
-    """A row a hosted node; a cell is None where there is no such number, or where it would take too long."""
+    """A row a node of the run; a cell is None where there is no such number, or where it would take too long."""
     task, spent = run.task, run.privacy.per_node
-    messages, sent = np.broadcast_to(run.network.traffic.by_node, (2, task.n))
-    accuracy = _accuracies(run)
+    own = np.stack([task.nodes, task.sizes, task.sampler.sampling.rate, _accuracies(run)], axis=1)
+    facts = run.network.everywhere(torch.from_numpy(own)).tolist()
+    messages, sent = np.broadcast_to(run.network.total().by_node, (2, len(facts)))
     return [
         {
             "node": int(node),
-            "records": int(task.sizes[row]),
-            "rate": float(task.sampler.sampling.rate[row]),
+            "records": int(size),
+            "rate": rate,
             "guaranteed": _finite(float(spent[row])) if len(spent) else 0.0,
-            "accuracy": accuracy[row],
+            "accuracy": _finite(accuracy),
             "messages": int(messages[row]),
             "bytes": int(sent[row]),
         }
-        for row, node in enumerate(task.nodes)
+        for row, (node, size, rate, accuracy) in enumerate(facts)
     ]
 
 
-def _accuracies(run: Run) -> list[float | None]:
-    """Each node's own model on the test set."""
+def _accuracies(run: Run) -> list[float]:
+    """Each hosted node's own model on the test set; NaN where nobody looked."""
     task = run.task
     costly = task.n > _TESTED or task.n * len(task.data.test_y) * task.d > _AFFORDABLE
     if costly or not task.model.classifies:
-        return [None] * task.n
-    return [_finite(task.evaluate(model).accuracy) for model in run.models]
+        return [math.nan] * task.n
+    return [task.evaluate(model).accuracy for model in run.models]
 
 
 def _finite(value: float) -> float | None:

@@ -21,6 +21,7 @@ from tacit.runs import storage
 from tacit.runs.run import TRACE
 
 Row = dict[str, Any]
+LEDGER = "ledger.sqlite"
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Record:
                 history=history,
                 nodes=storage.read_history(folder / NODES),
                 graph=_load(folder / GRAPH),
-                released=list(_released(folder / "ledger.sqlite")),
+                released=list(_released(folder, result.get("processes", 1))),
                 trace=trace,
                 **({"threats": _load(folder / THREATS)} if (folder / THREATS).is_file() else {}),
                 findings=_found(folder / AUDIT),
@@ -127,14 +128,16 @@ def _traced(path: Path) -> list[Row]:
     return storage.read_history(path) if path.is_file() else []
 
 
-def _released(path: Path) -> Iterator[Released]:
-    if not path.is_file():
+def _released(folder: Path, processes: int) -> Iterator[Released]:
+    """From the ledgers of all processes; where another host has kept some, a part would pass for the whole."""
+    ledgers = [path for path in (folder / LEDGER, *sorted(folder.glob(f"rank-*/{LEDGER}"))) if path.is_file()]
+    if len(ledgers) < processes:
         return
-    lines = sorted(Ledger(path).releases(), key=_kind)
+    lines = sorted((line for path in ledgers for line in Ledger(path).releases()), key=_kind)
     for (purpose, mechanism), same in groupby(lines, key=_kind):
         kind = list(same)
         noise, rates = _range(line.multipliers for line in kind), _range(line.rates for line in kind)
-        yield Released(purpose, mechanism, len(kind), noise, rates, kind[0].sampling)
+        yield Released(purpose, mechanism, len({line.step for line in kind}), noise, rates, kind[0].sampling)
 
 
 def _kind(line: Release) -> tuple[str, str]:

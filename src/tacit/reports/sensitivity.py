@@ -112,7 +112,7 @@ def in_words(run: Record) -> str:
     mode = used(run)
     if mode is None:
         return ""
-    if all(kind.mechanism == "exact" for kind in run.released):
+    if {kind.mechanism for kind in run.released} == {"exact"}:
         return "There was no noise, so no sensitivity was needed."
     return " ".join([_KNOWN[mode], *([violated(run.trace)] if mode == "estimated" else [])]).strip()
 

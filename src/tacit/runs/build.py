@@ -15,7 +15,7 @@ from torch import nn
 from tacit.algorithms import Algorithm, algorithms
 from tacit.errors import TacitError
 from tacit.graphs import Dropout, Graph, graphs, require
-from tacit.networks import Costs, Simulated
+from tacit.networks import Cluster, Costs, Network, Ranks, Simulated
 from tacit.privacy.bounded import Sampling
 from tacit.privacy.budget import Budget
 from tacit.privacy.ledger import Ledger
@@ -41,8 +41,9 @@ class Own:
     algorithm: Algorithm[Any] | None = None
 
 
-def from_config(config: Config, own: Own | None = None) -> Run:
-    """The run a config describes, ready to go. Names and parameters are checked before data are loaded."""
+def from_config(config: Config, own: Own | None = None, ranks: Ranks | None = None) -> Run:
+    """The run a config describes, ready to go; with `ranks`, this one's part of it. Names and parameters are checked
+    before data are loaded."""
     own = own or Own()
     _check_names(config, own)
     algorithm = (own.algorithm or named_algorithm(config.algorithm)).over(config.rounds)
@@ -69,11 +70,16 @@ def from_config(config: Config, own: Own | None = None) -> Run:
     )
     _warn_of_large_delta(config.privacy.delta, int(task.sizes.min()))
     algorithm, budget = with_target(algorithm.on(task, graph), algorithm.sampling(task), config.privacy)
+    costs = Costs(**config.network.model_dump())
+    network: Network = Simulated(graph, costs)
+    if ranks is not None:
+        network = Cluster(graph, ranks, costs)
+        task, budget = task.host(network.nodes.tolist()), budget and budget.among(network.nodes)
     task.ledger = Ledger(budget=budget)
     return Run(
         task,
         algorithm,
-        Simulated(graph, Costs(**config.network.model_dump())),
+        network,
         delta=config.privacy.delta,
         evaluate_every=config.evaluate_every,
         measure=config.measure,

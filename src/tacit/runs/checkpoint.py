@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, is_dataclass, replace
@@ -12,11 +13,12 @@ import numpy as np
 from torch import Tensor
 
 from tacit.errors import TacitError
-from tacit.networks import Traffic
+from tacit.networks import Network, Traffic
 from tacit.privacy.ledger import Ledger
 from tacit.runs import storage
 
 FILE = "checkpoint.safetensors"
+EARLIER = "earlier.safetensors"  # of a run spread over processes: the checkpoint before, if not all wrote the last one
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,9 @@ class Checkpoint:
     draws: int
     traffic: Traffic
 
-    def save(self, folder: Path, title: str, seconds: float) -> None:
+    def save(self, folder: Path, title: str, seconds: float, processes: int = 1) -> None:
         facts = {
+            "processes": processes,
             "algorithm": title,
             "seconds": seconds,
             "t": self.t,
@@ -38,18 +41,27 @@ class Checkpoint:
             "draws": self.draws,
             "traffic": {**asdict(self.traffic), "by_node": self.traffic.by_node.tolist()},
         }
+        if processes > 1 and (folder / FILE).exists():
+            os.replace(folder / FILE, folder / EARLIER)
         storage.write_checkpoint(folder / FILE, _tensors(self.state, title), facts)
 
     @classmethod
-    def load(cls, folder: Path, start: Checkpoint, title: str, config: Mapping[str, Any]) -> tuple[Checkpoint, float]:
-        """The checkpoint in `folder` and the seconds spent so far, if its run is the one begun at `start`."""
-        tensors, facts = storage.read_checkpoint(folder / FILE)
+    def load(
+        cls, folder: Path, start: Checkpoint, title: str, config: Mapping[str, Any], network: Network
+    ) -> tuple[Checkpoint, float]:
+        """The last checkpoint that all processes of the run have kept in their `folder`, and the seconds spent so far,
+        if it is the run begun at `start`."""
+        path = folder / (FILE if network.processes == 1 else _common(folder, network))
+        tensors, facts = storage.read_checkpoint(path)
+        kept = facts.get("processes", 1)
+        if kept != network.processes:
+            how = f"with --workers {kept}" if kept > 1 else "without --workers"
+            raise TacitError(f"{folder} was kept by {kept} process{'es' if kept > 1 else ''}: resume it {how}")
         _same_config(folder / "config.toml", config)
         expected, found = _shapes(_tensors(start.state, title)), _shapes(tensors)
         if (facts["algorithm"], found) != (title, expected):
             raise TacitError(
-                f"{folder / FILE} belongs to another run: {facts['algorithm']} with {found}, "
-                f"not {title} with {expected}"
+                f"{path} belongs to another run: {facts['algorithm']} with {found}, not {title} with {expected}"
             )
         counters = {key: facts[key] for key in ("t", "steps", "draws")}
         state = replace(start.state, **tensors)
@@ -63,6 +75,18 @@ class Checkpoint:
                 f"{folder / 'ledger.sqlite'} holds {ledger.steps} steps, fewer than the {self.steps} of the run: "
                 "put the run's own ledger back"
             )
+
+
+def _common(folder: Path, network: Network) -> str:
+    """The file with the last checkpoint that every process has: between two evaluations nobody gets ahead by two."""
+    mine = {
+        storage.read_checkpoint(path)[1]["t"]: path.name for path in (folder / EARLIER, folder / FILE) if path.is_file()
+    }
+    everyones = [set(map(int, text.split())) for text in network.texts(" ".join(map(str, mine)))]
+    common = set.intersection(*everyones)
+    if not common:
+        raise TacitError(f"there is no checkpoint in {folder} that all {network.processes} processes have kept")
+    return mine[max(common)]
 
 
 def _tensors(state: Any, title: str) -> dict[str, Tensor]:

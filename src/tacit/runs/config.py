@@ -144,7 +144,7 @@ def _read(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise TacitError(f"cannot read the config {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no TOML, no text, a number of thousands of digits; nested too deep
         raise TacitError(f"{path} is not valid TOML: {error}") from None
 
 
@@ -158,7 +158,7 @@ def with_setting(data: Mapping[str, Any], setting: str) -> dict[str, Any]:
         raise TacitError(f'--set takes key=value, such as rounds=100 or algorithm.lr=0.1, not "{setting}"')
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         value = text
     head, dot, tail = key.partition(".")
     if head in CHOICES and not dot and isinstance(value, str):

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
+import torch
+
 from tacit.algorithms import Algorithm
+from tacit.networks import Network
 from tacit.privacy.ledger import Array
 from tacit.privacy.planning import guarantee, plan
 from tacit.privacy.statement import Privacy, assess
@@ -21,10 +25,20 @@ _BARE = "values leave the nodes without noise"
 
 
 class Cost:
-    """The privacy of an algorithm on a task. A ledger that is exchanged or rewound needs a new one."""
+    """The privacy of an algorithm on a task. A ledger that is exchanged or rewound needs a new one.
 
-    def __init__(self, task: Task, algorithm: Algorithm[Any], delta: float, measures: bool = False) -> None:
-        self.task, self.algorithm, self.delta, self.measures = task, algorithm, delta, measures
+    Where a network spreads the run over processes, each accounts for its own nodes, and `spent` tells the worst of all.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        algorithm: Algorithm[Any],
+        delta: float,
+        measures: bool = False,
+        network: Network | None = None,
+    ) -> None:
+        self.task, self.algorithm, self.delta, self.measures, self.network = task, algorithm, delta, measures, network
         self._known: tuple[object, Privacy] | None = None
 
     def claim(self, rounds: int) -> float | None:
@@ -35,12 +49,28 @@ class Cost:
         return None if claimed is None else finite(claimed)
 
     def spent(self, rounds: int) -> Privacy:
-        """All that the ledger holds."""
+        """All that the ledgers hold."""
         ledger = self.task.ledger
         version = (rounds, len(ledger), ledger.unreleased)
         if self._known is None or self._known[0] != version:
-            self._known = version, self._statement(*assess(ledger, self.delta), rounds)
+            self._known = version, self._worst(self._statement(*assess(ledger, self.delta), rounds))
         return self._known[1]
+
+    def _worst(self, own: Privacy) -> Privacy:
+        """What holds for the nodes of all processes: what one of them cannot guarantee, nobody can."""
+        if self.network is None:
+            return own
+        kinds = [own.guaranteed, own.claimed, own.per_round]
+        numbers = torch.tensor([[math.nan if e is None else e for e in kinds]], dtype=torch.float64)
+        guaranteed, claimed, per_round = map(finite, self.network.everywhere(numbers).amax(0).tolist())
+        return replace(
+            own,
+            guaranteed=guaranteed,
+            claimed=claimed,
+            per_round=per_round,
+            reason=next(filter(None, self.network.texts(own.reason or "")), None),
+            per_node=self.network.everywhere(torch.from_numpy(own.per_node)).numpy(),
+        )
 
     def planned(self) -> Privacy:
         """All that the algorithm says it will release."""

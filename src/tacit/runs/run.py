@@ -60,7 +60,7 @@ class Run:
         self.stopped: str | None = None
         self.interrupted = False
         self._began = time.monotonic()
-        self._cost = Cost(task, algorithm, delta, bool(measure))
+        self._cost = self._new_cost()
         self._at = self._after(0, algorithm.start(task, network.graph))
 
     @property
@@ -77,8 +77,9 @@ class Run:
         """Keep everything in the new folder `out`; nothing is left of it if that cannot be done."""
         if self.task.ledger.steps:
             raise TacitError("a run is kept from its start: give it a folder before its first round")
-        storage.make_folder(out)
-        before = self.task.ledger
+        out, before = self.network.folder(out), self.task.ledger
+        with self.network.leader_first():
+            storage.make_folder(out)
         try:
             self._use(out)
             storage.write_config(out / "config.toml", self.config)
@@ -93,9 +94,10 @@ class Run:
         """Take up the run in `out`: the rounds that follow are those an unbroken run would have made."""
         if not self.task.noise.reproducible:
             raise TacitError("a run whose noise comes from the operating system cannot be repeated, so not resumed")
+        out = self.network.folder(out)
         if not (out / "ledger.sqlite").is_file():
             raise TacitError(f"{out} has no ledger.sqlite, so what it has released is not known: put it back")
-        at, seconds = Checkpoint.load(out, self._at, self.algorithm.title, self.config)
+        at, seconds = Checkpoint.load(out, self._at, self.algorithm.title, self.config, self.network)
         history = storage.read_history(out / "history.csv")
         self._use(out)
         at.check_ledger(self.task.ledger, out)
@@ -126,6 +128,7 @@ class Run:
             self._return_to(self._at)
         except BaseException as error:
             self.stopped = str(error) or type(error).__name__
+            self.network.stop(self.stopped)
             with suppress(TacitError):  # the error that ended the run is the one to tell
                 self.finish()
             raise
@@ -143,13 +146,14 @@ class Run:
 
     def result(self) -> dict[str, Any]:
         """The run in one object, as `--json` prints it."""
-        now, traffic = self._now(), self.network.traffic
+        now, traffic = self._now(), self.network.total()
         return {
             "algorithm": self.algorithm.title,
             "accuracy": now["accuracy"],
             "loss": now["loss"],
             "rounds": self.t,
             "nodes": self.network.graph.nodes,
+            "processes": self.network.processes,
             "messages": traffic.messages,
             "bytes": traffic.bytes,
             "seconds": now["wall_seconds"],
@@ -168,7 +172,10 @@ class Run:
         if self.trace:
             storage.write_history(self.out / TRACE, self.trace)
         storage.write_models(self.out / "models.safetensors", self.models)
-        self._at.save(self.out, self.algorithm.title, time.monotonic() - self._began)
+        if not self.network.whole:
+            return  # what others have kept is of an earlier round: a run can go on from where all were
+        seconds = time.monotonic() - self._began
+        self._at.save(self.out, self.algorithm.title, seconds, self.network.processes)
 
     def finish(self) -> None:
         """Bring the folder up to date and add what is told at the end: result, nodes, graph, and the page."""
@@ -177,15 +184,21 @@ class Run:
             return
         from tacit.reports import PAGE, write_facts, write_page  # it reads what runs write, so it imports this package
 
-        storage.write_json(self.out / "result.json", self.result())
+        result = self.result()
+        if self.network.leads:
+            storage.write_json(self.out / "result.json", result)
         write_facts(self, self.out)
-        write_page([self.out], self.out / PAGE)
+        if self.network.leads:
+            write_page([self.out], self.out / PAGE)
 
     def _use(self, out: Path) -> None:
         before = self.task.ledger
         self.task.ledger = Ledger(out / "ledger.sqlite", budget=before.budget, durable=before.durable)
-        self._cost = Cost(self.task, self.algorithm, self.delta, bool(self.measure))
+        self._cost = self._new_cost()
         self.out = out
+
+    def _new_cost(self) -> Cost:
+        return Cost(self.task, self.algorithm, self.delta, bool(self.measure), self.network)
 
     def _after(self, t: int, state: Any) -> Checkpoint:
         return Checkpoint(t, state, self.task.ledger.steps, self.task.draws, replace(self.network.traffic))
@@ -198,7 +211,7 @@ class Run:
         self._at, self.task.draws, self.network.traffic = at, at.draws, replace(at.traffic)
         if self.task.noise.reproducible:
             self.task.ledger.rewind(at.steps)
-        self._cost = Cost(self.task, self.algorithm, self.delta, bool(self.measure))
+        self._cost = self._new_cost()
 
     def _drop_unreleased(self) -> None:
         """The refused value goes nowhere; what its round did release stays in the ledger."""
@@ -249,7 +262,7 @@ class Run:
                 metrics = self.task.evaluate(mean)
             norms = self.algorithm.norms(self._at.state)
             lengths = self.network.mean(torch.stack(list(norms.values()), 1)).tolist()
-        traffic, privacy = self.network.traffic, self.privacy
+        traffic, privacy = self.network.total(), self.privacy
         return {
             "round": self.t,
             "accuracy": finite(metrics.accuracy),
@@ -261,6 +274,6 @@ class Run:
             "claimed": privacy.claimed,
             "messages": traffic.messages,
             "bytes": traffic.bytes,
-            "cost_seconds": self.network.seconds(self.task.draws),
+            "cost_seconds": self.network.costs.seconds(self.task.draws, traffic.rounds, traffic.bytes_out),
             "wall_seconds": round(time.monotonic() - self._began, 3),
         }

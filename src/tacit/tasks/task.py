@@ -90,11 +90,14 @@ class Task:
         return self.model.d
 
     def host(self, rows: Sequence[int], ledger: Ledger | None = None) -> Task:
-        """The same task with only these rows' nodes, as another process would host it: nothing changeable is shared."""
+        """The same task with only these rows' nodes and their records, as another process would host it: nothing
+        changeable is shared."""
+        parts = [self.shards[row] for row in rows]
+        held, places = np.unique(np.concatenate(parts), return_inverse=True)
         return self._like(
             copy.deepcopy(self.model),
-            self.data,
-            [self.shards[row] for row in rows],
+            self.data.only(held),
+            np.split(places, np.cumsum([len(part) for part in parts])[:-1]),
             noise=self.noise,
             ledger=ledger,
             nodes=self.nodes[list(rows)],

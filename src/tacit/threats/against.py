@@ -121,9 +121,11 @@ def _known(run: Run, planned: bool) -> _Known:
         if planned
         else list(run.task.ledger.releases())
     )
+    spread = len(privacy.per_node) > run.task.n  # over processes, each of which knows what all have spent
+    nodes = np.arange(run.network.graph.nodes) if spread else run.task.nodes
     if privacy.reason or not lines or not np.isfinite(privacy.per_node).all():
-        return _Known(privacy, run.task.nodes, privacy.reason or "nothing was released")
-    return _Known(privacy, run.task.nodes, mixing(run.algorithm, run.task, run.network.graph, lines))
+        return _Known(privacy, nodes, privacy.reason or "nothing was released")
+    return _Known(privacy, nodes, mixing(run.algorithm, run.task, run.network.graph, lines))
 
 
 def _against(known: _Known, threat: Threat) -> Against:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from tacit.errors import TacitError
@@ -57,6 +58,11 @@ class Dataset:
     def inputs(self) -> tuple[int, ...]:
         """Shape of one record."""
         return tuple(self.x.shape[1:])
+
+    def only(self, records: npt.NDArray[np.int64]) -> "Dataset":
+        """The same with these training records alone, copied."""
+        kept = torch.from_numpy(records)
+        return replace(self, x=self.x[kept], y=self.y[kept])
 
     @classmethod
     def from_arrays(

@@ -1,0 +1,192 @@
+"""Blocks of nodes on the ranks of a cluster: what nodes of other ranks need travels, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tacit.errors import TacitError
+from tacit.graphs import Graph
+from tacit.networks.network import Costs, Network, Nodes, Traffic
+from tacit.networks.ranks import Ranks
+from tacit.networks.simulated import csr_tensor
+
+
+@dataclass(frozen=True)
+class _Mixing:
+    """Which rows go to which rank, how many come from each, and the weights of own rows and those, by node id."""
+
+    outgoing: dict[int, Tensor]
+    incoming: dict[int, int]
+    weights: Tensor
+
+
+@dataclass(frozen=True)
+class _Swapping:
+    """The own edges to nodes of each rank, by (source, target), which is the order in which they are sent, and by
+    (target, source), which is the order in which the opposite ones arrive."""
+
+    outgoing: dict[int, Tensor]
+    incoming: dict[int, Tensor]
+
+
+class Cluster(Network):
+    """The end of a network that hosts a block of nodes; every rank of `ranks` has one, over the same graph.
+
+    All know the graph and so, without a word, who needs which rows. A round of communication is one message between
+    two ranks that have neighbours on each other, whatever number of values it carries. Rows are summed in the order
+    of node ids, as in a simulation. When a rank stops, by values that are not finite or by any other failure, it hangs
+    up and all the others stop.
+    """
+
+    omniscient: ClassVar[bool] = False
+
+    def __init__(self, graph: Graph, ranks: Ranks, costs: Costs | None = None) -> None:
+        super().__init__(graph, ranks.block(graph.nodes), costs)
+        self._ranks = ranks
+        self._buffer = torch.empty(0, dtype=torch.uint8)  # kept, since its size changes with the round
+        self._first = np.array([ranks.block(graph.nodes, rank)[0] for rank in range(ranks.size)])
+
+    @property
+    def leads(self) -> bool:
+        return self._ranks.leads
+
+    @property
+    def processes(self) -> int:
+        return self._ranks.size
+
+    def folder(self, out: Path) -> Path:
+        return self._ranks.folder(out)
+
+    def everywhere(self, rows: Tensor) -> Tensor:
+        return torch.cat(self._ranks.rows(rows))
+
+    def texts(self, text: str) -> list[str]:
+        return self._ranks.texts(text)
+
+    @contextmanager
+    def leader_first(self) -> Iterator[None]:
+        with self._ranks.leader_first():
+            yield
+
+    @property
+    def whole(self) -> bool:
+        return not self._ranks.stopped
+
+    def stop(self, why: str) -> None:
+        self._ranks.stop(why)
+
+    def total(self) -> Traffic:
+        own = self.traffic
+        messages, sent = self._ranks.sum(torch.tensor([own.messages, own.bytes])).tolist()
+        rounds, most = self._ranks.max(torch.tensor([own.rounds, own.bytes_out])).tolist()
+        by_node = np.broadcast_to(own.by_node, (2, len(self.nodes))).T.copy()
+        return Traffic(messages, sent, rounds, most, self.everywhere(torch.from_numpy(by_node)).numpy().T)
+
+    def _mix(self, t: int, values: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        plan = self._at("mix", t, lambda: self._mixing(t))
+        flat = [value.reshape(len(value), -1) for value in values]
+        sizes = [row[:1].nbytes for row in flat]
+        received = self._ranks.exchange(
+            {rank: torch.cat([_bytes(value[rows]) for value in flat]) for rank, rows in plan.outgoing.items()},
+            {rank: count * sum(sizes) for rank, count in plan.incoming.items()},
+        )
+        parts = {rank: _cut(message, plan.incoming[rank], sizes) for rank, message in received.items()}
+        mixed = []
+        for k, (value, own) in enumerate(zip(values, flat, strict=True)):
+            rows = self._in_order(own, {rank: cut[k] for rank, cut in parts.items()})
+            weights = self._at(own.dtype, t, partial(plan.weights.to, own.dtype))
+            mixed.append((weights @ rows).view(value.shape))
+        return tuple(mixed)
+
+    def _swap(self, t: int, z: Tensor, only: Tensor | None) -> Tensor:
+        plan = self._at("swap", t, lambda: self._swapping(t))
+        outgoing, incoming = (
+            places if only is None else {rank: rows[only[rows]] for rank, rows in places.items()}
+            for places in (plan.outgoing, plan.incoming)
+        )
+        others = [rank for rank, rows in outgoing.items() if rank != self._ranks.rank and len(rows)]
+        received = self._ranks.exchange(
+            {rank: _bytes(z[outgoing[rank]]) for rank in others},
+            {rank: len(incoming[rank]) * z[:1].nbytes for rank in others},
+        )
+        swapped = z.clone()
+        for rank, rows in incoming.items():
+            if rank in received:
+                swapped[rows] = received[rank].view(z.dtype).view(-1, *z.shape[1:])
+            elif len(rows):
+                swapped[rows] = z[outgoing[rank]]
+        return swapped
+
+    def _max(self, s: Tensor) -> Tensor:
+        return self._ranks.max(s.max())
+
+    def _mean(self, x: Tensor) -> Tensor:
+        # In double precision the order of summation, which depends on the number of ranks, hardly matters.
+        return (self._ranks.sum(x.sum(0, dtype=torch.float64)) / self.graph.nodes).to(x.dtype)
+
+    def _check(self, t: int | None, owners: Nodes, *values: Tensor) -> None:
+        try:
+            super()._check(t, owners, *values)
+        except TacitError as error:
+            self.stop(str(error))
+            raise
+
+    def _mixing(self, t: int) -> _Mixing:
+        matrix, first, last = self.graph.at(t), self.nodes[0], self.nodes[-1] + 1
+        own = matrix[first:last]
+        needed = np.union1d(own.indices, self.nodes)  # sorted: rows of lower ranks, own ones, rows of higher ranks
+        places = np.searchsorted(needed, own.indices).astype(own.indices.dtype)
+        weights = csr_tensor(own.indptr, places, own.data, (len(self.nodes), len(needed)), torch.float64)
+        counts = np.bincount(self._owner(needed), minlength=self._ranks.size)
+        wanted = matrix[:, first:last].tocoo()
+        pairs = np.unique(np.stack([self._owner(wanted.row), wanted.col]), axis=1)
+        return _Mixing(
+            {rank: torch.from_numpy(pairs[1, pairs[0] == rank]).long() for rank in self._others_in(pairs[0])},
+            {rank: int(counts[rank]) for rank in self._others_in(self._owner(needed))},
+            weights,
+        )
+
+    def _swapping(self, t: int) -> _Swapping:
+        edges = self.edges(t)
+        owner, order = self._owner(edges.target), np.lexsort((edges.source, edges.target))
+        ranks = np.unique(owner).tolist()
+        return _Swapping(
+            {rank: torch.from_numpy(np.flatnonzero(owner == rank)) for rank in ranks},
+            {rank: torch.from_numpy(order[owner[order] == rank]) for rank in ranks},
+        )
+
+    def _owner(self, nodes: Nodes) -> Nodes:
+        """The rank that hosts each node."""
+        return np.searchsorted(self._first, nodes, side="right") - 1
+
+    def _others_in(self, ranks: Nodes) -> list[int]:
+        return [rank for rank in np.unique(ranks).tolist() if rank != self._ranks.rank]
+
+    def _in_order(self, own: Tensor, received: Mapping[int, Tensor]) -> Tensor:
+        """Own rows and the bytes of others' as one matrix, by rank and so by node id."""
+        if not received:
+            return own
+        parts = {self._ranks.rank: _bytes(own), **received}
+        size = sum(len(part) for part in parts.values())
+        if len(self._buffer) < size:
+            self._buffer = own.new_empty(size, dtype=torch.uint8)
+        torch.cat([parts[rank] for rank in sorted(parts)], out=self._buffer[:size])
+        return self._buffer[:size].view(own.dtype).view(-1, own.shape[1])
+
+
+def _bytes(rows: Tensor) -> Tensor:
+    return rows.contiguous().view(-1).view(torch.uint8)
+
+
+def _cut(message: Tensor, count: int, sizes: list[int]) -> tuple[Tensor, ...]:
+    """A message of `count` rows of each value, value after value, as one part a value."""
+    return torch.split(message, [count * size for size in sizes])

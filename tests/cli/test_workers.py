@@ -1,0 +1,118 @@
+"""`tacit train` on several processes of one machine: the run of one process, whatever happens to it on the way."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import torch
+from safetensors.torch import load_file
+
+from tacit.privacy.ledger import Ledger
+from tacit.reports.record import Record
+from tests.cli.conftest import NO_TARGET, QUICK, setting
+from tests.helpers import heed_ctrl_c
+
+COMMAND = [str(Path(sys.executable).with_name("tacit")), "train", "--json"]
+LONG = [
+    *setting("rounds=300", "evaluate_every=20", "graph.nodes=5", "graph.drop_links=0.2"),
+    *setting("sharding={name='sizes',ratio=4.0}", "algorithm.noise_multiplier=2", *NO_TARGET[1:]),
+]
+
+
+def run(*args, folder, meanwhile=lambda process, errors: None):
+    """The command, with something done to it meanwhile: its exit code, its output and its errors."""
+    errors = folder / "errors"
+    with errors.open("w") as file:
+        pipes = {"stdout": subprocess.PIPE, "stderr": file, "text": True}
+        process = subprocess.Popen([*COMMAND, *args], cwd=folder, preexec_fn=heed_ctrl_c, **pipes)
+        meanwhile(process, errors)
+        out, _ = process.communicate(timeout=300)
+    assert "Traceback" not in errors.read_text()
+    return process.returncode, out, errors.read_text()
+
+
+def wait_for(line, errors):
+    until = time.monotonic() + 120
+    while time.monotonic() < until and line not in errors.read_text():
+        time.sleep(0.01)
+
+
+def kill_rank_1(process, errors):
+    wait_for("round 40 of 300", errors)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    (pid,) = [int(pid) for pid in children if b"\0RANK=1\0" in Path(f"/proc/{pid}/environ").read_bytes()]
+    os.kill(pid, signal.SIGKILL)
+
+
+def ctrl_c(process, errors):
+    wait_for("round 100 of 300", errors)
+    process.send_signal(signal.SIGINT)
+
+
+def test_a_run_that_is_killed_stopped_and_resumed_is_the_run_of_one_process(tacit, tmp_path):
+    code, out, errors = run("--workers", "2", "--out", "run", *LONG, folder=tmp_path, meanwhile=kill_rank_1)
+    assert (code, out) == (2, "")
+    why = "another process of the cluster has ended, or was silent for 300 seconds"
+    assert errors.splitlines()[-1] == f"error: {why}"
+    assert not (tmp_path / "run/result.json").exists()
+
+    code, out, errors = run("--workers", "2", "--resume", "run", folder=tmp_path, meanwhile=ctrl_c)
+    assert code == 130, errors
+    stopped = json.loads(out)
+    assert 100 <= stopped["rounds"] < 300
+    assert stopped["stopped"] == f"stopped by hand after {stopped['rounds']} of 300 rounds"
+    refused = tacit("train", "--resume", "run")
+    assert (refused.code, refused.err) == (2, "error: run was kept by 2 processes: resume it with --workers 2\n")
+
+    code, out, errors = run("--workers", "2", "--resume", "run", folder=tmp_path)
+    assert code == 0, errors
+    whole = json.loads(tacit("train", "--json", "--out", "whole", *LONG).out)
+    result = json.loads(out)
+    for name in ("messages", "bytes", "rounds", "nodes", "privacy", "stopped"):
+        assert result[name] == whole[name]
+    parts, one = [tmp_path / "run", tmp_path / "run/rank-1"], tmp_path / "whole"
+    models = torch.cat([load_file(part / "models.safetensors")["models"] for part in parts])
+    assert torch.allclose(models, load_file(one / "models.safetensors")["models"], rtol=0, atol=1e-6)
+    for name in ("history.csv", "nodes.csv"):
+        tables = [
+            pd.read_csv(folder / name).drop(columns="wall_seconds", errors="ignore") for folder in (parts[0], one)
+        ]
+        pd.testing.assert_frame_equal(*tables, rtol=1e-6, atol=1e-6)
+    ledgers = [list(Ledger(part / "ledger.sqlite").releases()) for part in (*parts, one)]
+    assert [len(lines) for lines in ledgers] == [300] * 3
+    for first, second, both in zip(*ledgers, strict=True):
+        assert [*first.rates, *second.rates] == both.rates.tolist()
+        assert [*first.multipliers, *second.multipliers] == both.multipliers.tolist()
+    pages = [Record.read(folder) for folder in (parts[0], one)]
+    assert pages[0].released == pages[1].released  # from all ledgers that are there
+    assert (parts[0] / "report.html").is_file()
+
+
+def test_values_that_are_not_finite_are_told_once(tmp_path):
+    wild = setting("algorithm=sgp", "algorithm.lr=1e38", *NO_TARGET[1:])
+    code, out, errors = run("--workers", "2", *QUICK, *wild, folder=tmp_path)
+    assert (code, out) == (2, "")
+    assert errors.count("error:") == 1
+    assert "has values that are not finite" in errors
+
+
+def test_torchrun_and_a_budget_that_ends_all_ranks_alike(tacit, tmp_path):
+    """Nodes of different sizes: which of them ends the run is hosted by one rank, and the others know."""
+    spend = [
+        *QUICK,
+        *setting("sharding={name='sizes',ratio=4.0}", "algorithm.noise_multiplier=2", "privacy.budget=0.3"),
+    ]
+    spend += NO_TARGET
+    whole = json.loads(tacit("train", "--json", "--out", "whole", *spend).out)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m", "tacit"]
+    done = subprocess.run([*torchrun, *COMMAND[1:], *spend], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["stopped"].startswith("the budget ε = 0.3 at δ = 0.0001 ends before step ")
+    for name in ("rounds", "stopped", "privacy", "messages"):
+        assert result[name] == whole[name]

@@ -1,0 +1,117 @@
+"""Nodes on the ranks of a cluster: the same run as the simulation's, no more bytes than needed, and a clean end."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tacit.networks import Simulated
+from tacit.networks.ranks import MEETING
+from tests.networks.at_work import NODES, VERBS, cases, ran, verbs
+
+ROOT = Path(__file__).parents[2]
+
+
+class Ended:
+    """What the ranks left behind."""
+
+    def __init__(self, size, folder):
+        self.size, self.folder = size, folder
+        self.results = [load_file(folder / f"results-{rank}") for rank in range(size)]
+
+    def each(self, key):
+        return [result[key] for result in self.results]
+
+    def said(self, how):
+        return [path.read_text() if path.exists() else None for path in self._files(how)]
+
+    def _files(self, how):
+        return [self.folder / f"{how}-{rank}" for rank in range(self.size)]
+
+
+@pytest.fixture(scope="module", params=[2, 3], ids=["2 ranks", "3 ranks"])
+def cluster(request, tmp_path_factory):
+    folder, size = tmp_path_factory.mktemp("cluster"), request.param
+    place = {"WORLD_SIZE": str(size), MEETING: str(folder / "meeting"), "GLOO_SOCKET_IFNAME": "lo"}
+    command = [sys.executable, "-m", "tests.networks.at_work", str(folder)]
+    ranks = []
+    for rank in range(size):
+        with (folder / f"errors-{rank}").open("w") as errors:
+            given = {**os.environ, **place, "RANK": str(rank), "OMP_NUM_THREADS": "1"}
+            ranks.append(subprocess.Popen(command, cwd=ROOT, env=given, stderr=errors))
+    for rank in ranks:
+        rank.wait(timeout=300)
+    for rank in range(size):
+        assert "Traceback" not in (folder / f"errors-{rank}").read_text()
+    return Ended(size, folder)
+
+
+@pytest.mark.parametrize("graph", VERBS)
+def test_the_verbs_answer_as_in_a_simulation(cluster, graph):
+    network = Simulated(VERBS[graph])
+    network.mix(0, torch.ones(VERBS[graph].nodes, 5), torch.ones(VERBS[graph].nodes))
+    for verb, expected in verbs(VERBS[graph], network).items():
+        found = cluster.each(f"{graph} {verb}")
+        if verb in ("max", "mean"):
+            assert all(torch.equal(one, found[0]) for one in found)
+            assert torch.allclose(found[0], expected, atol=1e-6)
+        else:
+            assert torch.equal(torch.cat(found), expected)  # summed in the same order: bit for bit
+    traffic = network.traffic
+    counted = [traffic.messages, traffic.bytes, traffic.rounds, traffic.bytes_out]
+    if graph in ("ring", "one-peer-exponential"):  # where only some speak, a rank knows its own busiest node only
+        assert [each.tolist() for each in cluster.each(f"{graph} traffic")] == [counted] * cluster.size
+    assert cluster.each(f"{graph} traffic")[0].tolist()[:3] == counted[:3]
+
+
+@pytest.mark.parametrize("graph", VERBS)
+def test_no_more_than_boundary_rows_travels(cluster, graph):
+    weights = VERBS[graph].at(0).toarray()
+    blocks = np.array_split(np.arange(len(weights)), cluster.size)
+    for rank, block in enumerate(blocks):
+        rows = sum(any(weights[i, j] for i in other) for j in block for other in blocks[:rank] + blocks[rank + 1 :])
+        assert cluster.each(f"{graph} sent")[rank].tolist() == [rows * (5 * 4 + 4)]
+
+
+CASES = {case: (name, graph) for case, name, graph in cases()}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_algorithm_makes_the_same_run(cluster, case):
+    models, noise = ran(case, *CASES[case])
+    assert torch.allclose(torch.cat(cluster.each(f"{case} models")), models, rtol=0, atol=1e-6)
+    # Each rank's ledger is its nodes' part of the simulation's.
+    assert torch.equal(torch.cat(cluster.each(f"{case} noise")), noise)
+
+
+def test_values_that_are_not_finite_end_all_ranks(cluster):
+    *others, last = cluster.said("NaN")
+    node = NODES - (NODES // cluster.size)
+    why = f"node {node} has values that are not finite in round 3; nothing was sent: try a smaller learning rate"
+    assert last.startswith("TacitError after ")
+    assert last.endswith(f": {why}")
+    for said in others:
+        assert said.startswith("Stopped after ")
+        assert said.endswith(f": rank {cluster.size - 1} of the cluster has stopped: {why}")
+
+
+def test_a_rank_that_is_silent_is_given_up(cluster):
+    sentence = "another process of the cluster has ended, or was silent for 3 seconds"
+    assert all(said.startswith("Stopped after ") and said.endswith(sentence) for said in cluster.said("silent"))
+
+
+def test_a_rank_that_is_killed_ends_the_others(cluster):
+    *others, last = cluster.said("killed")
+    assert last is None
+    sentence = "another process of the cluster has ended, or was silent for 60 seconds"
+    assert all(said.startswith("Stopped after ") and said.endswith(sentence) for said in others)
+
+
+def test_each_rank_needs_a_node(cluster):
+    sentence = f"{cluster.size} processes are too many for 1 node: each hosts at least one"
+    assert cluster.said("few") == [sentence] * cluster.size

@@ -1,0 +1,401 @@
+"""Messages come back as they were sent, or are refused in one line; nothing else happens, whatever the bytes."""
+
+import json
+import random
+import resource
+import struct
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from google.protobuf import descriptor_pb2
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tacit.sites import wire_pb2
+from tacit.sites.heard import Heard
+from tacit.sites.payload import DTYPES, WireError, fits, pack, unpack
+from tacit.sites.wire import MOST_SEQUENCE, VALUES, Kind, Link, Message, decode, encode
+
+LINK = Link("ab" * 32, "site-a", "site-b")
+
+
+def values(**more):
+    return {"0": torch.arange(6.0).view(2, 3), "1": torch.tensor([2.5], dtype=torch.float64), **more}
+
+
+def example_of(kind):
+    """A well-formed message of each kind."""
+    text = {Kind.HELLO: '{"a":1}', Kind.REFUSED: "algorithm.lr is 1 here and 2 there: ε", Kind.GOODBYE: "done"}
+    return Message(
+        LINK,
+        kind,
+        round=7,
+        sequence=3 if kind in VALUES else 0,
+        about=Kind.SWAP if kind in (Kind.RECEIVED, Kind.MISSED, Kind.REFUSED) else None,
+        text=text.get(kind, ""),
+        tensors=values() if kind in VALUES else {},
+    )
+
+
+def refused(data, link=LINK, **options):
+    """The one line with which the bytes are refused."""
+    with pytest.raises(WireError) as error:
+        decode(data, link, **options)
+    line = str(error.value)
+    assert line.isprintable()
+    assert 0 < len(line) < 400
+    return line
+
+
+def attempt(data):
+    """Whatever the bytes: refused in one line, or a message that is these very bytes."""
+    try:
+        message = decode(data, LINK, 1 << 16)
+    except WireError as error:
+        line = str(error)
+    else:
+        assert encode(message) == data
+        return True
+    assert line.isprintable()
+    assert len(line) < 400
+    return False
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_every_kind_comes_back(kind):
+    sent = example_of(kind)
+    data = encode(sent)
+    came = decode(data, LINK)
+    assert replace(came, tensors={}).__dict__ == replace(sent, tensors={}).__dict__
+    assert list(came.tensors) == list(sent.tensors)
+    assert all(torch.equal(came.tensors[name], sent.tensors[name]) for name in sent.tensors)
+    assert encode(came) == data == encode(example_of(kind))
+
+
+def test_kinds_are_those_of_the_envelope():
+    assert {kind.name: kind.value for kind in Kind} | {"NONE": 0} == dict(wire_pb2.Kind.items())
+
+
+def test_generated_code_is_that_of_the_proto(tmp_path):
+    """If not: `make proto`."""
+    folder, file = Path(wire_pb2.__file__).parents[2], tmp_path / "described"
+    command = ["-m", "grpc_tools.protoc", f"-I{folder}", f"--descriptor_set_out={file}", "tacit/sites/wire.proto"]
+    subprocess.run([sys.executable, *command], check=True)
+    described = descriptor_pb2.FileDescriptorSet.FromString(file.read_bytes()).file[0]
+    kept = descriptor_pb2.FileDescriptorProto.FromString(wire_pb2.DESCRIPTOR.serialized_pb)
+    for one in (described, kept):
+        for field in one.message_type[0].field:
+            field.ClearField("json_name")  # written by some compilers only
+    assert described == kept
+
+
+def test_bytes_stay_the_same_from_version_to_version():
+    short = Message(Link("01" * 32, "a", "b"), Kind.MAX, 5, 1, tensors={"s": torch.tensor([1.0])})
+    header = b'8\0\0\0\0\0\0\0{"s":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}  '
+    payload = header + struct.pack("<f", 1.0)
+    head = b"\x08\x01\x12\x20" + b"\x01" * 32 + b"\x1a\x01a\x22\x01b\x28\x05\x30\x04\x38\x01"
+    assert encode(short) == head + b"\x52" + bytes([len(payload)]) + payload
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values())
+@pytest.mark.parametrize("shape", [(), (1,), (3, 1, 2), (2, 0)])
+def test_every_dtype_comes_back(dtype, shape):
+    value = (torch.arange(6).view(3, 2, 1).transpose(1, 2) if shape == (3, 1, 2) else torch.ones(shape)).to(dtype)
+    if value.numel() == 0:
+        with pytest.raises(WireError, match="no values"):
+            pack({"x": value})
+        return
+    back = unpack(pack({"x": value, "y.0": value}))
+    assert back.keys() == {"x", "y.0"}
+    assert all(torch.equal(one, value) and one.dtype == dtype for one in back.values())
+
+
+def test_any_reader_of_safetensors_reads_the_payload():
+    sent = values(half=torch.ones(3, dtype=torch.float16))
+    read = safetensors.torch.load(pack(sent))
+    assert all(torch.equal(read[name], sent[name]) for name in sent)
+
+
+@pytest.mark.parametrize("kind", [Kind.HELLO, Kind.MIX, Kind.RECEIVED, Kind.REFUSED])
+def test_truncated_at_every_byte(kind):
+    data = encode(example_of(kind))
+    assert not any(attempt(data[:end]) for end in range(len(data)))
+
+
+def test_longer_by_anything():
+    data = encode(example_of(Kind.MIX))
+    for tail in (b"\0", b" ", data, b"\x28\x07", b"\x7a\x00", b"\x52\x00", b"\x0b\x0c"):
+        assert "sent" in refused(data + tail)
+
+
+@pytest.mark.parametrize("kind", [Kind.HELLO, Kind.SWAP, Kind.MISSED])
+def test_every_bit_flipped(kind):
+    """A flipped bit may give another well-formed message, never anything else."""
+    data = bytearray(encode(example_of(kind)))
+    for place in range(8 * len(data)):
+        data[place // 8] ^= 1 << place % 8
+        attempt(bytes(data))
+        data[place // 8] ^= 1 << place % 8
+
+
+def test_bound_to_network_sender_and_receiver():
+    for key, other in {"network": "cd" * 32, "sender": "site-c", "receiver": "site-c"}.items():
+        sent = encode(replace(example_of(Kind.MIX), link=LINK._replace(**{key: other})))
+        assert refused(sent) == f"site-a sent a message whose {key} is {other}"
+    hello = replace(example_of(Kind.HELLO), link=LINK._replace(network="cd" * 32))
+    assert decode(encode(hello), LINK).text == hello.text
+    assert "sender" in refused(encode(replace(hello, link=hello.link._replace(sender="site-c"))))
+
+
+def test_an_answer_goes_back():
+    message = example_of(Kind.SWAP)
+    answer = decode(encode(message.answer(Kind.RECEIVED)), LINK.back())
+    assert (answer.about, answer.round, answer.sequence) == (Kind.SWAP, 7, 3)
+    assert answer.link == Link(LINK.network, "site-b", "site-a")
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"round": -1}, "round"),
+        ({"round": 1 << 48}, "round"),
+        ({"sequence": MOST_SEQUENCE}, "round"),
+        ({"tensors": {}}, "without tensors"),
+        ({"about": Kind.MIX}, "about"),
+        ({"text": "hello"}, "text"),
+        ({"kind": Kind.GOODBYE}, "with tensors"),
+        ({"kind": Kind.RECEIVED, "tensors": {}}, "about"),
+        ({"kind": Kind.RECEIVED, "tensors": {}, "about": Kind.HELLO}, "about"),
+        ({"kind": Kind.HELLO, "tensors": {}}, "text"),
+        ({"kind": Kind.GOODBYE, "tensors": {}, "text": "two\nlines"}, "one line"),
+        ({"kind": Kind.GOODBYE, "tensors": {}, "text": "x" * 501}, "too long"),
+        ({"link": LINK._replace(sender="two\nlines")}, "sender"),
+        ({"link": LINK._replace(network="ab")}, "network"),
+        ({"tensors": {"x": torch.tensor([1.0, float("nan")])}}, "finite"),
+        ({"tensors": {"x": torch.tensor([float("inf")])}}, "finite"),
+        ({"tensors": {"a\nb": torch.ones(1)}}, "name a tensor"),
+        ({"tensors": {"x": torch.ones(1, dtype=torch.bool)}}, "does not travel"),
+        ({"tensors": {"x": torch.ones([1] * 9)}}, "dimensions"),
+        ({"tensors": {f"{k:060d}": torch.ones(1) for k in range(2000)}}, "too many"),
+    ],
+)
+def test_nothing_is_sent_that_would_be_refused(change, why):
+    with pytest.raises(WireError, match=why):
+        encode(replace(example_of(Kind.MIX), **change))
+
+
+def envelope(**fields):
+    """Bytes of an envelope that no `encode` would have made."""
+    link = {"network": bytes.fromhex(LINK.network), "sender": LINK.sender, "receiver": LINK.receiver}
+    whole = {"version": 1, "round": 7, "kind": Kind.MIX, "payload": pack(values()), **link, **fields}
+    return wire_pb2.Envelope(**whole).SerializeToString(deterministic=True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"version": 2}, "version"),
+        ({"kind": 11}, "unknown kind"),
+        ({"kind": 0}, "unknown kind"),
+        ({"about": 99}, "unknown kind"),
+        ({"network": b""}, "network"),
+        ({"sender": "../site"}, "sender"),
+        ({"round": 1 << 63}, "round"),
+        ({"sequence": MOST_SEQUENCE}, "round"),
+        ({"payload": b""}, "without tensors"),
+        ({"kind": Kind.KEPT}, "with tensors"),
+        ({"text": "x"}, "text"),
+        ({"payload": b"garbage"}, "length"),
+        ({"payload": struct.pack("<Q", 1 << 62) + b"{}"}, "length"),
+        ({"payload": struct.pack("<Q", 8) + b"[" * 8}, "safetensors"),
+        ({"payload": struct.pack("<Q", 100_000) + b"[" * 100_000}, "safetensors"),
+        ({"payload": struct.pack("<Q", 50_000) + b'{"a":' * 10_000}, "safetensors"),
+        ({"payload": struct.pack("<Q", 1 << 18) + b" " * (1 << 18)}, "length"),
+    ],
+)
+def test_wrong_envelopes(fields, why):
+    assert why in refused(envelope(**fields))
+
+
+def tensor_bytes(data=b"\0" * 4, **entry):
+    whole = {"dtype": "F32", "shape": [1], "data_offsets": [0, len(data)], **entry}
+    return described(json.dumps({"x": whole}, separators=(",", ":")), data)
+
+
+def described(header, data=b"\0" * 4):
+    padded = header.encode() + b" " * (-len(header) % 8)
+    return struct.pack("<Q", len(padded)) + padded + data
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        tensor_bytes(shape=[1 << 62, 1 << 62]),
+        tensor_bytes(shape=[1 << 40]),
+        tensor_bytes(shape=[10**30]),
+        tensor_bytes(b"", shape=[0, 1 << 62]),
+        tensor_bytes(shape=[-1]),
+        tensor_bytes(shape=["1"]),
+        tensor_bytes(dtype="U8", shape=[4]),
+        tensor_bytes(dtype="F99"),
+        tensor_bytes(data_offsets=[0, 1 << 62]),
+        tensor_bytes(data_offsets=[4, 0]),
+        tensor_bytes(extra=1),
+        tensor_bytes(struct.pack("<f", float("nan"))),
+        tensor_bytes(struct.pack("<f", float("-inf"))),
+        tensor_bytes(struct.pack("<ff", 0, float("nan")), shape=[2]),
+        tensor_bytes() + b"\0",
+        described('{"__metadata__":{"a":"b"},"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'),
+        described(
+            '{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+        ),
+        described('{"\\u0078":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'),
+        described('{"x": {"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'),
+        described("{}", b""),
+        described('{"' + "é" * 5 + '":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'),
+    ],
+)
+def test_wrong_tensors(payload):
+    assert "tensor" in refused(envelope(payload=payload))
+
+
+def test_refusals_say_who_what_and_why():
+    nan = envelope(payload=tensor_bytes(struct.pack("<f", float("nan"))), sequence=2)
+    assert refused(nan) == "site-a sent MIX 2 of round 7, in which tensor x holds values that are not finite"
+    assert refused(b"garbage") == "site-a sent bytes that are no message"
+
+
+def test_wrong_tensors_differ_from_right_ones_only_in_what_is_wrong():
+    assert decode(envelope(payload=tensor_bytes()), LINK).tensors["x"].tolist() == [0.0]
+
+
+def test_values_that_sum_to_infinity_are_finite():
+    large = torch.full((4,), 3e38)
+    assert torch.equal(unpack(pack({"x": large}))["x"], large)
+
+
+def test_oversized_both_ways():
+    message = replace(example_of(Kind.MIX), tensors={"x": torch.zeros(1000)})
+    data = encode(message)
+    assert decode(data, LINK, len(data)).tensors["x"].shape == (1000,)
+    assert f"{len(data)} bytes, and {len(data) - 1} is the most" in refused(data, most=len(data) - 1)
+    with pytest.raises(WireError, match="is the most"):
+        encode(message, len(data) - 1)
+
+
+def test_tensors_must_be_those_expected():
+    expected = {"0": (torch.float32, (2, 3)), "1": (torch.float64, (1,))}
+    fits(values(), expected)
+    for wrong, why in [
+        ({"0": torch.zeros(3, 2)}, r"tensor 0 is float32 \(3, 2\), not float32 \(2, 3\)"),
+        ({"1": torch.zeros(1)}, r"tensor 1 is float32 \(1\), not float64 \(1\)"),
+        ({"2": torch.zeros(1)}, "tensors are 0, 1, 2, not 0, 1"),
+    ]:
+        with pytest.raises(WireError, match=why):
+            fits({**values(), **wrong}, expected)
+
+
+def test_a_message_counts_once():
+    heard = Heard(first=7)
+    message = example_of(Kind.MIX)
+    data = encode(message)
+    assert [heard.admit(decode(data, LINK), data) for _ in range(3)] == [True, False, False]
+    for change in ({"sequence": 4}, {"kind": Kind.SWAP}, {"round": 8}, {"link": LINK._replace(sender="site-c")}):
+        other = replace(message, **change)
+        assert heard.admit(other, encode(other))
+    lie = replace(message, tensors=values(**{"1": torch.tensor([2.6], dtype=torch.float64)}))
+    with pytest.raises(WireError, match="site-a sent MIX 3 of round 7 twice, with different contents"):
+        heard.admit(lie, encode(lie))
+    assert not heard.admit(message, data)  # the lie has changed nothing
+
+
+def in_round(number):
+    message = replace(example_of(Kind.MIX), round=number)
+    return message, encode(message)
+
+
+def test_rounds_that_are_not_open_are_refused():
+    heard = Heard(first=7, ahead=2, behind=3)
+    for number, why in [(3, "only rounds 7 to 9 are open"), (10, "only rounds 7 to 9 are open"), (6, "too late")]:
+        with pytest.raises(WireError, match=why):
+            heard.admit(*in_round(number))
+    assert heard.admit(*in_round(7))
+    assert heard.admit(*in_round(9))
+    assert heard.admit(example_of(Kind.HELLO), b"")  # may be said at any time, any number of times
+
+
+def test_rounds_that_are_over_are_answered_for_a_while():
+    heard = Heard(first=7, behind=2)
+    assert heard.admit(*in_round(7))
+    heard.close(9)
+    heard.close(3)
+    assert not heard.admit(*in_round(7))
+    with pytest.raises(WireError, match="MIX 3 of round 8 too late: round 9 has begun"):
+        heard.admit(*in_round(8))
+    lie = replace(in_round(7)[0], tensors={"0": torch.ones(1)})
+    with pytest.raises(WireError, match="different contents"):
+        heard.admit(lie, encode(lie))
+    heard.close(10)
+    with pytest.raises(WireError, match="only rounds 10 to 11 are open"):
+        heard.admit(*in_round(7))
+    assert not any(heard._digests.values())
+
+
+EXAMPLES = [encode(example_of(kind)) for kind in Kind]
+RAW = [tensor_bytes(), tensor_bytes(shape=[1 << 62]), described("{}", b""), b"[" * 200]
+
+
+def mutated(rng):
+    """A well-formed message with a few bytes changed, dropped, doubled or taken from another; or its parts askew."""
+    if rng.random() < 0.3:
+        fields = {"round": rng.getrandbits(64), "kind": rng.randrange(-2, 13), "sequence": rng.getrandbits(32)}
+        fields |= {"about": rng.randrange(12), "text": chr(rng.randrange(0xD800)) * rng.randrange(3)}
+        fields |= {"payload": crumpled(rng, rng.choice(RAW)), "sender": rng.choice(["site-a", "", "\n", "é"])}
+        return envelope(**dict(rng.sample(sorted(fields.items()), rng.randrange(4))))
+    return crumpled(rng, rng.choice(EXAMPLES))
+
+
+def crumpled(rng, data):
+    data = bytearray(data)
+    for _ in range(rng.randrange(1, 4)):
+        start = rng.randrange(len(data) + 1)
+        end = min(len(data), start + rng.choice([0, 1, 1, 2, 8, 60]))
+        piece = rng.choice(
+            [b"", rng.randbytes(end - start), bytes(data[start:end]) * 2, rng.choice(EXAMPLES)[start:end]]
+        )
+        data[start:end] = piece
+    return bytes(data)
+
+
+@given(st.binary(max_size=400))
+@example(b"")
+def test_any_bytes(data):
+    attempt(data)
+
+
+@given(st.randoms(use_true_random=False))
+@settings(max_examples=500)
+def test_any_message_gone_wrong(rng):
+    attempt(mutated(rng))
+
+
+@given(st.binary(max_size=200) | st.binary(max_size=200).map(lambda data: struct.pack("<Q", len(data)) + data))
+def test_any_payload(payload):
+    attempt(envelope(payload=payload))
+
+
+@pytest.mark.full
+def test_fuzz_at_length():
+    """200,000 messages gone wrong: refused or well-formed, every one, without growing."""
+    rng = random.Random(9)
+    for _ in range(5000):
+        attempt(mutated(rng))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    taken = sum(attempt(mutated(rng)) for _ in range(200_000))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # kilobytes
+    assert 0 < taken < 100_000  # both ends were tried
