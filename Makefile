@@ -38,7 +38,7 @@ test: lint browser
 
 # Every method and the whole gallery attacked at length; what each reaches is printed.
 audit: setup
-	$(TEST_ENV) $(BIN)/python -m pytest -m full -rA tests/audit/test_full.py
+	$(TEST_ENV) $(BIN)/python -m pytest -m full -rA -n 2 --dist worksteal tests/audit/test_full.py
 
 # Opacus is measured beside Tacit; other peers get environments of their own under benchmarks/.venv.
 bench: setup
