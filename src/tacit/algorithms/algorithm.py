@@ -108,6 +108,12 @@ class Algorithm(ABC, Generic[S]):
         """
         return None
 
+    @property
+    def forgiving(self) -> bool:
+        """Whether nodes may go on without one that is silent: they only mix, and push-sum weights go with the values,
+        so that whatever is kept back of one is kept back of the other."""
+        return False
+
     def with_noise(self, scale: Array) -> Self:
         """The same method with its noise multipliers scaled, node by node: `scale` has an entry for every node."""
         raise TacitError(

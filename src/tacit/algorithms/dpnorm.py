@@ -109,7 +109,7 @@ class DPNorm(Algorithm[Normed]):
         degree = degrees(edges, task.n, state.x)
         eta = self._eta(degree)
         gamma = 1 + self.alpha * eta
-        w, z, exchanges = state.x, state.z, self._exchanges(t, edges, task)
+        w, z, exchanges = state.x, state.z, self._exchanges(t, edges, task, network.graph)
         noise = self._release(t, torch.zeros_like(w), task, network) if self.asynchronous else None
         for k in range(self.local_steps):
             pull = self.lr * eta / gamma * gathered(sign * z, edges, task.n)
@@ -226,14 +226,20 @@ class DPNorm(Algorithm[Normed]):
         steps = self.local_steps
         return 1 / (self.lr * (degree * steps if self.step == "paper" else steps * degree + steps - degree))
 
-    def _exchanges(self, t: int, edges: Edges, task: Task) -> dict[int, Tensor]:
-        """After which inner steps which edges are used: all after the last, or each after a random one."""
+    def _exchanges(self, t: int, edges: Edges, task: Task, graph: Graph) -> dict[int, Tensor]:
+        """After which inner steps which edges are used: all after the last, or each after a random one.
+
+        All nodes know when anybody's are, so that they count exchanges alike.
+        """
         if not self.asynchronous:
             return {self.local_steps - 1: torch.ones(len(edges.row), dtype=torch.bool)}
-        low, high = np.minimum(edges.source, edges.target), np.maximum(edges.source, edges.target)
-        words = task.noise.words(f"exchange {t}", low, high, 1)[:, 0]  # both ends draw the same
-        when = words.remainder(self.local_steps)
-        return {k: when == k for k in set(when.tolist())}
+
+        def when(source: Nodes, target: Nodes) -> Tensor:
+            low, high = np.minimum(source, target), np.maximum(source, target)
+            return task.public.words(f"exchange {t}", low, high, 1)[:, 0].remainder(self.local_steps)
+
+        own = when(edges.source, edges.target)
+        return {k: own == k for k in set(when(*graph.edges(t)).tolist())}
 
 
 @algorithms.register("ecl")

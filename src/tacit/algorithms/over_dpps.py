@@ -104,6 +104,10 @@ class OverDPPS(Algorithm[S]):
             "Sensitivities that a simulation keeps are computed from the data, and nothing here covers them.",
         )
 
+    @property
+    def forgiving(self) -> bool:
+        return self.sync_every is None and self.sensitivity == "replacement"  # all else asks every node
+
     def sampling(self, task: Task) -> Sampling:
         return Sampling("none", np.ones(task.n), "replace-one")
 

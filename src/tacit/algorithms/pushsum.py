@@ -94,6 +94,10 @@ class D2P(Algorithm[PushSum]):
     def models(self, state: PushSum) -> Tensor:
         return join(state.z, state.local)
 
+    @property
+    def forgiving(self) -> bool:
+        return True
+
     def mixes_only(self, t: int) -> Clip | None:
         return self._bound(t) if self.share is None else None
 

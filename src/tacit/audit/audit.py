@@ -156,7 +156,7 @@ def attacked(
     enough(trials)
     task, there = worlds(trials, _NODES, size, draws, method, Noise.from_seed(seed), others, engine)
     graph = Copies(graphs.build("ring", {"nodes": _NODES}), trials)
-    method, task.ledger.budget = with_target(method.on(task, graph), method.sampling(task), privacy)
+    method, task.ledger.budget = with_target(method, task, graph, privacy)
     network = Eavesdropper(graph, trials)
     state = method.start(task, graph)
     for t in range(method.rounds):

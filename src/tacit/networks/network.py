@@ -80,6 +80,11 @@ class Network(ABC):
         self.traffic = Traffic()
         self._kept: dict[tuple[object, int], Any] = {}
 
+    def begin(self, t: int) -> int:
+        """A round is about to begin. On a real network others may have gone on without the hosted node: then the answer
+        is the round they are in, and nothing has begun yet."""
+        return t
+
     def mix(self, t: int, *values: Tensor, row_bytes: int | None = None) -> tuple[Tensor, ...]:
         """Σ_j W_ij(t) x_j over in-neighbours, for each of `values`; they travel together in one message.
 

@@ -57,6 +57,11 @@ class Budget:
         self._planned = {(line.step, line.purpose): line for line in plan[:fits]}
         self._beyond = plan[fits] if fits < len(plan) else None
 
+    @property
+    def covers(self) -> bool:
+        """Whether all of the plan fits."""
+        return self._beyond is None
+
     def among(self, nodes: npt.NDArray[np.int64]) -> Shared:
         """The budget of a process that hosts only these of the nodes in the plan, which was accepted before."""
         return Shared(self.epsilon, self.delta, self._planned, _beyond=self._beyond, nodes=nodes)

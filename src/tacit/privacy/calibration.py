@@ -42,9 +42,8 @@ def calibrate_steps(
     relation: Relation,
     *,
     start: float = 1.0,
-    near: float | None = None,
 ) -> float:
-    """`calibrate` for a stream that is a bag of steps already; a scale known to be `near` saves the quick search."""
+    """`calibrate` for a stream that is a bag of steps already."""
     if not 0 < epsilon < math.inf:
         raise TacitError(f"noise can be calibrated for a finite ε above 0, not for ε = {epsilon}")
     if not 0 <= delta < 1:
@@ -55,10 +54,7 @@ def calibrate_steps(
         spent = steps_epsilon(steps_at(math.exp(log_scale)), delta, relation, tolerance)
         return min(20.0, math.log(spent / epsilon)) if spent > epsilon * 1e-9 else -20.0
 
-    if near is None:
-        rough = _least(lambda at: excess(at, 0.1), math.log(start), _ROUGH, 0.3, (epsilon, delta))
-    else:
-        rough = math.log(near)
+    rough = _least(lambda at: excess(at, 0.1), math.log(start), _ROUGH, 0.3, (epsilon, delta))
     return math.exp(_least(lambda at: excess(at, 0.006), rough, _NEAR, 0.01, (epsilon, delta)))
 
 

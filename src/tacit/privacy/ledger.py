@@ -61,6 +61,15 @@ class Ledger:
             self._db.executescript(_SCHEMA)
             self._open = set(self._db.execute("SELECT step, purpose FROM unreleased"))
         self._path = path
+        self._repeated: set[tuple[int, str]] = set()
+
+    def repeat(self, step: int) -> None:
+        """What came from `step` on will be made once more, with the same noise, by a site that starts again.
+
+        Nothing is forgotten meanwhile. A line that is then recorded again must be the very same.
+        """
+        self._repeated = {(line.step, line.purpose) for line in self.releases(step)}
+        self._open = {entry for entry in self._open if entry[0] < step}
 
     def open(self, step: int, purpose: str) -> None:
         """Something was computed from the records: until it is released or kept, nothing can be guaranteed."""
@@ -75,6 +84,10 @@ class Ledger:
         """Write a release down, or refuse it: over budget, or made before. What is refused goes nowhere."""
         self.close(step, purpose)
         line = Release(step, purpose, mechanism, multipliers, sampling.kind, sampling.rate, sampling.relation)
+        if (step, purpose) in self._repeated:
+            self._repeated.discard((step, purpose))
+            self._check_same(line)
+            return
         if self.budget is not None:
             self.budget.admit(self, line)
         with _disk(self._path):
@@ -95,6 +108,13 @@ class Ledger:
                 ) from None
             if self.durable:
                 self._db.commit()
+
+    def _check_same(self, line: Release) -> None:
+        before = next(each for each in self.releases(line.step) if each[:2] == line[:2])
+        vectors = zip((before.multipliers, before.rates), (line.multipliers, line.rates), strict=True)
+        same = before._replace(multipliers=line.multipliers, rates=line.rates) == line
+        if not same or not all(np.array_equal(one, other) for one, other in vectors):
+            raise TacitError(f'step {line.step} has released "{line.purpose}" before, in another way: nothing is sent')
 
     def releases(self, start: int = 0) -> Iterator[Release]:
         """The lines from step `start` on, in order."""

@@ -42,16 +42,22 @@ class Noise:
     True
     """
 
-    def __init__(self, key: bytes, *, reproducible: bool = False) -> None:
+    def __init__(self, key: bytes, *, reproducible: bool = False, simulated: bool = False) -> None:
         if len(key) != 32:
             raise ValueError("a noise key has 32 bytes")
         self._key = key
-        self.reproducible = reproducible
+        self.reproducible, self.simulated = reproducible, simulated
 
     @classmethod
     def from_seed(cls, seed: int) -> Noise:
         """For simulation: reproducible, and no secret to anyone who knows the seed."""
-        return cls(hashlib.blake2b(f"tacit simulation {seed}".encode(), digest_size=32).digest(), reproducible=True)
+        key = hashlib.blake2b(f"tacit simulation {seed}".encode(), digest_size=32).digest()
+        return cls(key, reproducible=True, simulated=True)
+
+    @classmethod
+    def from_key(cls, key: bytes) -> Noise:
+        """For real runs that go on after a crash: who keeps the secret key can repeat the noise, and nobody else."""
+        return cls(key, reproducible=True)
 
     @classmethod
     def from_system(cls) -> Noise:

@@ -82,7 +82,6 @@ def calibrated(method: Method, sampling: Sampling, epsilon_: float, delta: float
     scale = np.empty(len(rates))
     one = np.zeros(1, np.int64)
     unit = method.with_noise(np.ones(1))
-    last: tuple[float, float] | None = None
     for rate in np.unique(rates).tolist():
         alone = Sampling(sampling.kind, np.array([rate]), sampling.relation)
         steps = read_steps(stream(plan(unit, alone, one), one), sampling.relation)
@@ -90,7 +89,6 @@ def calibrated(method: Method, sampling: Sampling, epsilon_: float, delta: float
         def steps_at(s: float, steps: Steps = steps) -> Steps:
             return Steps({step._replace(mu=step.mu / s): count for step, count in steps.items()})
 
-        guess = None if last is None else last[1] * rate / last[0]  # noise grows about as the rate does
-        found = calibrate_steps(steps_at, epsilon_, delta, sampling.relation, near=guess)
-        scale[rates == rate], last = found, (rate, found)
+        # From the same start whatever the other rates are: a site, which knows its own alone, finds the same scale.
+        scale[rates == rate] = calibrate_steps(steps_at, epsilon_, delta, sampling.relation)
     return scale

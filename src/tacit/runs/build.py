@@ -13,10 +13,10 @@ from pydantic import ValidationError
 from torch import nn
 
 from tacit.algorithms import Algorithm, algorithms
+from tacit.algorithms.algorithm import by_id
 from tacit.errors import TacitError
 from tacit.graphs import Dropout, Graph, graphs, require
 from tacit.networks import Cluster, Costs, Network, Ranks, Simulated
-from tacit.privacy.bounded import Sampling
 from tacit.privacy.budget import Budget
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
@@ -45,9 +45,9 @@ def from_config(config: Config, own: Own | None = None, ranks: Ranks | None = No
     """The run a config describes, ready to go; with `ranks`, this one's part of it. Names and parameters are checked
     before data are loaded."""
     own = own or Own()
-    _check_names(config, own)
+    check_names(config, own)
     algorithm = (own.algorithm or named_algorithm(config.algorithm)).over(config.rounds)
-    graph = own.graph or _graph(config.graph)
+    graph = own.graph or named_graph(config.graph)
     require(graph, *algorithm.needs, who=algorithm.title)
     data = own.data or datasets.build(config.data.name, config.data.parameters)
     parts = own.sharding or _shards(config.sharding, data, graph.nodes, config.seed)
@@ -58,18 +58,9 @@ def from_config(config: Config, own: Own | None = None, ranks: Ranks | None = No
     held = np.concatenate(parts)
     if len(np.unique(held)) < len(held):
         raise TacitError("shards share records: each record belongs to one node, and counts there once")
-    task = Task(
-        _named_model(config, data, algorithm) if own.model is None else _shared(own.model, algorithm),
-        data,
-        parts,
-        batch=config.batch.size,
-        sampling=config.batch.sampling,
-        relation=config.batch.relation,
-        epochs=config.batch.epochs,
-        noise=Noise.from_seed(config.seed),
-    )
-    _warn_of_large_delta(config.privacy.delta, int(task.sizes.min()))
-    algorithm, budget = with_target(algorithm.on(task, graph), algorithm.sampling(task), config.privacy)
+    model = named_model(config, data, algorithm) if own.model is None else _shared(own.model, algorithm)
+    task = task_of(config, model, data, parts, Noise.from_seed(config.seed))
+    algorithm, budget = with_target(algorithm, task, graph, config.privacy)
     costs = Costs(**config.network.model_dump())
     network: Network = Simulated(graph, costs)
     if ranks is not None:
@@ -87,19 +78,30 @@ def from_config(config: Config, own: Own | None = None, ranks: Ranks | None = No
     )
 
 
+def task_of(
+    config: Config, model: Model, data: Dataset, parts: Shards, noise: Noise, nodes: npt.NDArray[np.int64] | None = None
+) -> Task:
+    """The task of the nodes that hold these parts of the data, with batches as the config has them."""
+    batch = config.batch.model_dump(exclude={"size"})
+    public = Noise.from_seed(config.seed)
+    task = Task(model, data, parts, batch=config.batch.size, noise=noise, public=public, nodes=nodes, **batch)
+    _warn_of_large_delta(config.privacy.delta, int(task.sizes.min()))
+    return task
+
+
 def with_target(
-    algorithm: Algorithm[Any], sampling: Sampling, target: PrivacyTarget
+    algorithm: Algorithm[Any], task: Task, graph: Graph, target: PrivacyTarget
 ) -> tuple[Algorithm[Any], Budget | None]:
-    """The algorithm with the noise its target asks for, and the budget that then holds."""
-    limit = target.budget
+    """The algorithm with the noise that the target asks of the task's nodes, and the budget that then holds."""
+    algorithm, nodes = algorithm.on(task, graph), task.nodes
+    sampling, limit = algorithm.sampling(task), target.budget
     if target.epsilon is not None:
         if target.calibration == "guaranteed":
             scale = calibrated(algorithm, sampling, target.epsilon, target.delta)
             limit = limit or target.epsilon
         else:
             scale = algorithm.paper_noise(sampling, target.epsilon, target.delta)
-        algorithm = algorithm.with_noise(scale)
-    nodes = np.arange(len(sampling.rate))
+        algorithm = algorithm.with_noise(by_id(scale, nodes))
     planned = list(algorithm.releases(0, nodes))  # asked in any case: a schedule that lacks a number says so now
     if limit is None:
         return algorithm, None
@@ -121,7 +123,8 @@ def with_target(
     return algorithm, budget
 
 
-def _check_names(config: Config, own: Own) -> None:
+def check_names(config: Config, own: Own) -> None:
+    """Refuse names and parameters that are not known, of the parts that the user has not made."""
     choices = {kind: getattr(config, kind) for kind in CHOICES if getattr(own, kind) is None}
     for kind, choice in choices.items():
         if choice.name.startswith(FROM_PYTHON):
@@ -142,7 +145,7 @@ def _check_names(config: Config, own: Own) -> None:
             )
 
 
-def _graph(choice: Choice) -> Graph:
+def named_graph(choice: Choice) -> Graph:
     """The graph a config names, with drop-out around it where it asks for some."""
     params = choice.parameters
     graphs.check(choice.name, params, also=Drops.model_fields)
@@ -180,7 +183,7 @@ def named_algorithm(choice: Choice) -> Algorithm[Any]:
     return algorithm
 
 
-def _named_model(config: Config, data: Dataset, algorithm: Algorithm[Any]) -> Model:
+def named_model(config: Config, data: Dataset, algorithm: Algorithm[Any]) -> Model:
     """The model a config names, with its initial parameters drawn from the seed."""
     name, params = config.model.name, config.model.parameters
     penalty = _taken(Penalty, params, f"model {name}")
@@ -212,5 +215,5 @@ def _warn_of_large_delta(delta: float, smallest: int) -> None:
         warnings.warn(
             f"δ = {delta:g} is not below 1 / {smallest}, one over the smallest node's number of records: "
             "publishing a record at random would pass as private",
-            stacklevel=3,
+            stacklevel=4,
         )

@@ -31,8 +31,9 @@ class Checkpoint:
     draws: int
     traffic: Traffic
 
-    def save(self, folder: Path, title: str, seconds: float, processes: int = 1) -> None:
-        facts = {
+    def facts(self, title: str, seconds: float, processes: int = 1) -> dict[str, Any]:
+        """All but the state, as JSON can hold it."""
+        return {
             "processes": processes,
             "algorithm": title,
             "seconds": seconds,
@@ -41,9 +42,15 @@ class Checkpoint:
             "draws": self.draws,
             "traffic": {**asdict(self.traffic), "by_node": self.traffic.by_node.tolist()},
         }
+
+    def tensors(self, title: str) -> dict[str, Tensor]:
+        """The state."""
+        return _tensors(self.state, title)
+
+    def save(self, folder: Path, title: str, seconds: float, processes: int = 1) -> None:
         if processes > 1 and (folder / FILE).exists():
             os.replace(folder / FILE, folder / EARLIER)
-        storage.write_checkpoint(folder / FILE, _tensors(self.state, title), facts)
+        storage.write_checkpoint(folder / FILE, self.tensors(title), self.facts(title, seconds, processes))
 
     @classmethod
     def load(
@@ -58,15 +65,18 @@ class Checkpoint:
             how = f"with --workers {kept}" if kept > 1 else "without --workers"
             raise TacitError(f"{folder} was kept by {kept} process{'es' if kept > 1 else ''}: resume it {how}")
         _same_config(folder / "config.toml", config)
-        expected, found = _shapes(_tensors(start.state, title)), _shapes(tensors)
+        return start.gone_on(tensors, facts, title, path), facts["seconds"]
+
+    def gone_on(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any], title: str, path: Path) -> Checkpoint:
+        """The checkpoint in `path` with these tensors and facts, if it is of the run begun here."""
+        expected, found = _shapes(self.tensors(title)), _shapes(tensors)
         if (facts["algorithm"], found) != (title, expected):
             raise TacitError(
                 f"{path} belongs to another run: {facts['algorithm']} with {found}, not {title} with {expected}"
             )
         counters = {key: facts[key] for key in ("t", "steps", "draws")}
-        state = replace(start.state, **tensors)
         traffic = Traffic(**{**facts["traffic"], "by_node": np.array(facts["traffic"]["by_node"])})
-        return cls(state=state, traffic=traffic, **counters), facts["seconds"]
+        return Checkpoint(state=replace(self.state, **tensors), traffic=traffic, **counters)
 
     def check_ledger(self, ledger: Ledger, folder: Path) -> None:
         """A ledger that lacks steps would tell less than what was released."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -14,6 +14,9 @@ from tacit.registry import invalid
 
 FROM_PYTHON = "python: "  # the name of a part that was handed over as an object
 CHOICES = ("data", "sharding", "model", "graph", "algorithm")
+
+
+M = TypeVar("M", bound=BaseModel)
 
 
 class Section(BaseModel):
@@ -112,15 +115,12 @@ class Config(Section):
         Traceback (most recent call last):
         tacit.errors.TacitError: my.toml: rounds = 0 should be greater than or equal to 1
         """
-        try:
-            return cls.model_validate(data)
-        except ValidationError as error:
-            raise _sentence(error, where) from None
+        return checked(cls, data, where)
 
     @classmethod
     def load(cls, path: Path | None, settings: Iterable[str] = ()) -> Config:
         """The file at `path`, or the embedded example, with `key=value` settings on top."""
-        data: dict[str, Any] = EXAMPLE if path is None else _read(path)
+        data: dict[str, Any] = EXAMPLE if path is None else read_toml(path)
         for setting in settings:
             data = with_setting(data, setting)
         return cls.parse(data, "the config" if path is None else str(path))
@@ -139,7 +139,7 @@ EXAMPLE: dict[str, Any] = {
 """What differs from the defaults in the run that needs no config."""
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -180,14 +180,24 @@ def _put(table: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
     return kept if value == "" else {**kept, key: value}
 
 
-def _sentence(error: ValidationError, where: str) -> TacitError:
-    first = error.errors()[0]
+def checked(section: type[M], data: Mapping[str, Any], where: str) -> M:
+    """What `data` say, or a sentence about the first of them that is wrong."""
+    try:
+        return section.model_validate(data)
+    except ValidationError as error:
+        raise _sentence(error, where, section) from None
+
+
+def _sentence(error: ValidationError, where: str, fields: type[BaseModel]) -> TacitError:
+    errors = error.errors()  # a key that is misspelt is missing too
+    first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     path = [str(part) for part in first["loc"]]
     if first["type"] == "extra_forbidden":
-        fields: Any = Config
-        for part in path[:-1]:
-            fields = fields.model_fields[part].annotation
-        section = f" [{'.'.join(path[:-1])}] in" if path[:-1] else ""
+        within = [part for part in first["loc"][:-1] if isinstance(part, str)]  # not places in a list of sections
+        for part in within:
+            kind: Any = fields.model_fields[part].annotation
+            fields = (get_args(kind) or (kind,))[0]
+        section = f" [{'.'.join(within)}] in" if within else ""
         return unknown(f"key of{section} {where}", path[-1], fields.model_fields)
     if first["type"] == "model_type":
         return TacitError(f"{where}: {path[0]} = {first['input']!r} should be a section of keys and values")

@@ -84,6 +84,15 @@ class Cost:
             reason = "the noise follows a sensitivity that is not proven" if unproven else _BARE
         return self._statement(spent, reason, self.algorithm.rounds)
 
+    def by(self, rounds: int) -> float | None:
+        """The ε that so many rounds cost, by the plan; None where nothing is guaranteed."""
+        nodes, sampling = self.task.nodes, self.algorithm.sampling(self.task)
+        after = (
+            [step for step, _, _ in self.algorithm.releases(rounds, nodes)] if rounds < self.algorithm.rounds else []
+        )
+        lines = [line for line in plan(self.algorithm, sampling, nodes) if line.step < min(after, default=math.inf)]
+        return finite(float(guarantee(lines, self.delta).max())) if lines else None
+
     def _statement(self, spent: Array, reason: str | None, rounds: int) -> Privacy:
         by_round = self.algorithm.claimed_for == "round"
         return Privacy(
@@ -104,7 +113,7 @@ class Cost:
     def _notes(self) -> list[str]:
         kept = [_KEPT] if self.task.model.bounded < self.task.d else []
         measured = [_MEASURED] if self.measures else []
-        simulated = [_SIMULATED] if self.task.noise.reproducible else []
+        simulated = [_SIMULATED] if self.task.noise.simulated else []
         return [*self.algorithm.notes, *kept, *measured, *simulated]
 
     def _worst_round(self) -> float | None:

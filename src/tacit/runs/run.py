@@ -113,7 +113,7 @@ class Run:
         self.stopped, self.interrupted = None, False
         try:
             self._evaluate_if_due()
-            while self.t < self.rounds:
+            while self._begins():
                 state = self.algorithm.round(self.t, self._at.state, self.task, self.network)
                 self._at = self._after(self.t + 1, state)
                 self._trace()
@@ -190,6 +190,10 @@ class Run:
         write_facts(self, self.out)
         if self.network.leads:
             write_page([self.out], self.out / PAGE)
+
+    def _begins(self) -> bool:
+        """Whether there is another round, which then has begun."""
+        return self.t < self.rounds and self.network.begin(self.t) == self.t
 
     def _use(self, out: Path) -> None:
         before = self.task.ledger

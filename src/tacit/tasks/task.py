@@ -37,7 +37,8 @@ class Task:
     """The records of the hosted nodes and the model they train.
 
     `nodes` are the global ids of the rows; by default all shards are hosted here. `gradient` is the only way
-    from the records to an algorithm, and what it returns can leave the node only by a mechanism's `release`.
+    from the records to an algorithm, and what it returns can leave the node only by a mechanism's `release`. `noise` is
+    the nodes' secret; `public` randomness is drawn alike by all nodes of a network.
 
     >>> from tacit.tasks import datasets, models, shards
     >>> data = datasets.build("digits")
@@ -63,10 +64,12 @@ class Task:
         ledger: Ledger | None = None,
         nodes: npt.NDArray[np.int64] | None = None,
         dtype: torch.dtype = torch.float32,
+        public: Noise | None = None,
     ) -> None:
         self.model, self.data, self.shards, self.dtype = model, data, shards, dtype
         self.nodes = np.arange(len(shards)) if nodes is None else nodes
         self.noise = noise or Noise.from_seed(0)
+        self.public = public or self.noise
         self.ledger = Ledger() if ledger is None else ledger
         self.sizes = np.array([len(shard) for shard in shards], np.int64)
         if self.sizes.min() < 1:
@@ -99,6 +102,7 @@ class Task:
             self.data.only(held),
             np.split(places, np.cumsum([len(part) for part in parts])[:-1]),
             noise=self.noise,
+            public=self.public,
             ledger=ledger,
             nodes=self.nodes[list(rows)],
         )

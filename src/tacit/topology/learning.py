@@ -80,6 +80,7 @@ class Learning:
         """All rounds. Ctrl-C ends at the last whole one; a refused release ends before it."""
         try:
             while self.t < self.method.rounds and not self.converged:
+                self.network.begin(self.t)
                 before, self._state = self._state, self.method.round(self.t, self._state, self.task, self.network)
                 self.t += 1
                 self._measure(before)
@@ -104,7 +105,7 @@ class Learning:
         method, task = self.method, self.task
         spent, reason = assess(task.ledger, self.delta)
         reason = reason or method.bare
-        simulated = (_SIMULATED,) if task.noise.reproducible and method.noise is not None else ()
+        simulated = (_SIMULATED,) if task.noise.simulated and method.noise is not None else ()
         return Privacy(
             guaranteed=None if reason else float(spent.max(initial=0.0)),
             claimed=method.claim(task.nodes, self.delta, self.t) if self.t else None,

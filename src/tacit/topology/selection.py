@@ -171,7 +171,7 @@ def search(
     points: list[dict[str, Any]] = [
         dict(zip(grid, map(float, values), strict=True)) for values in product(*grid.values())
     ]
-    if not method.open and not task.noise.reproducible:
+    if not method.open and not task.noise.simulated:
         raise TacitError(
             'with noise in every round each point of a search would cost as much as the run: use release = "once", '
             "or search on data of your own making"

@@ -121,7 +121,7 @@ class Signals:
         simulation's. Two runs cost what both ledgers say together."""
         other = copy.copy(self)
         other.ledger = Ledger()
-        if not self.noise.reproducible:
+        if not self.noise.simulated:
             other.noise = Noise.from_system()
         return other
 
