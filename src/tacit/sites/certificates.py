@@ -176,11 +176,11 @@ def _keep(pair: Pair, key: ec.EllipticCurvePrivateKey, certificate: x509.Certifi
     secret = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    _write(pair.key, secret)
-    _write(pair.certificate, certificate.public_bytes(serialization.Encoding.PEM))
+    write_secret(pair.key, secret)
+    write_secret(pair.certificate, certificate.public_bytes(serialization.Encoding.PEM))
 
 
-def _write(path: Path, data: bytes) -> None:
+def write_secret(path: Path, data: bytes) -> None:
     """The whole file or nothing, for the owner's eyes from its first byte."""
     part = path.with_name(path.name + ".part")
     try:

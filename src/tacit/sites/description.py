@@ -6,9 +6,9 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from pydantic import AfterValidator, Field, ValidationError, field_validator
@@ -19,14 +19,17 @@ from tacit.graphs import Graph, graphs
 from tacit.registry import Registry, invalid
 from tacit.runs.config import Batch, Choice, Config, PrivacyTarget, Section
 from tacit.sites.certificates import check_name
+from tacit.sites.signals import graph_methods
 from tacit.sites.trust import shown
 from tacit.tasks import Model, models
+from tacit.tasks.data.checks import Label
 
 _SCHEDULE = 32  # rounds of a graph that never repeats by which two are told apart
 _PATH = re.compile(r"(?P<path>.*\.py)(?P<rest>:\w+)")
 _GIVEN = ("name", "rounds", "scale", "inputs", "classes")  # parameters that no config sets
 _DIGESTS = ("links", "parameters")  # they differ for a reason, which tells more
 
+T = TypeVar("T", bound=Hashable)
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -37,25 +40,38 @@ def _site(name: str) -> str:
         raise ValueError(str(error)) from None
 
 
+SiteName = Annotated[str, AfterValidator(_site)]
+
+
+def repeated(values: Iterable[T]) -> T | None:
+    """One that is there more than once."""
+    value, times = Counter(values).most_common(1)[0]
+    return value if times > 1 else None
+
+
 class Description(Section):
     """The agreed part of a run: what must be the same at every site, and nothing that is a site's own.
 
     Sites are numbered as they are listed. `seed` is that of public randomness, such as the parameters all start from.
     The noise has no seed here: its key is each site's secret.
+    Where a graph is learned there are `vertices`, but no model and no batches.
     """
 
     format: Literal[1] = 1
-    sites: tuple[Annotated[str, AfterValidator(_site)], ...] = Field(min_length=1, max_length=10_000)
+    name: str | None = None
+    sites: tuple[SiteName, ...] = Field(min_length=1, max_length=10_000)
     rounds: int = Field(ge=1)
     seed: int = Field(ge=0, lt=2**63)
     graph: Choice
     links: Digest
     algorithm: Choice
-    model: Choice
-    parameters: Digest
-    inputs: tuple[int, ...]
-    classes: int
-    batch: Batch
+    model: Choice | None = None
+    parameters: Digest | None = None
+    inputs: tuple[int, ...] | None = None
+    classes: int | None = None
+    labels: tuple[Label, ...] | None = None
+    vertices: int | None = None
+    batch: Batch | None = None
     privacy: PrivacyTarget
     evaluate_every: int | None = Field(default=None, ge=1)
     measure: tuple[str, ...] = ()
@@ -63,32 +79,45 @@ class Description(Section):
     @field_validator("sites")
     @classmethod
     def _once(cls, sites: tuple[str, ...]) -> tuple[str, ...]:
-        name, times = Counter(sites).most_common(1)[0]
-        if times > 1:
-            raise ValueError(f"the site {name} is there twice")
+        if twice := repeated(sites):
+            raise ValueError(f"the site {twice} is there twice")
         return sites
 
     @classmethod
     def of(
-        cls, config: Config, sites: Sequence[str], graph: Graph, model: Model, inputs: Sequence[int], classes: int
+        cls,
+        config: Config,
+        sites: Sequence[str],
+        graph: Graph,
+        model: Model | None = None,
+        inputs: Sequence[int] | None = None,
+        classes: int | None = None,
+        *,
+        labels: Sequence[Label] | None = None,
+        vertices: int | None = None,
+        name: str | None = None,
     ) -> Description:
         """What a config says, with the graph and the model that were built from it, and the form of the data."""
+        trained = model is not None
         if len(sites) != graph.nodes:
             raise TacitError(f"there are {len(sites)} sites for a graph of {graph.nodes} nodes: they must be as many")
         return cls.parse(
             _canonical(
                 {
+                    "name": name,
                     "sites": list(sites),
                     "rounds": config.rounds,
                     "seed": config.seed,
                     "graph": _whole(graphs, config.graph),
                     "links": _links(graph),
-                    "algorithm": _whole(algorithms, config.algorithm),
-                    "model": _whole(models, config.model),
-                    "parameters": _parameters(model),
-                    "inputs": list(inputs),
+                    "algorithm": _whole(algorithms if trained else graph_methods, config.algorithm),
+                    "model": _whole(models, config.model) if trained else None,
+                    "parameters": None if model is None else _parameters(model),
+                    "inputs": inputs,
                     "classes": classes,
-                    "batch": config.batch.model_dump(exclude_none=True),
+                    "labels": labels,
+                    "vertices": vertices,
+                    "batch": config.batch.model_dump(exclude_none=True) if trained else None,
                     "privacy": config.privacy.model_dump(exclude_none=True),
                     # A measurement is a message too: all must expect it.
                     "evaluate_every": config.evaluate_every,

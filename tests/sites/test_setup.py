@@ -1,0 +1,141 @@
+"""`tacit network init` writes networks that load as they are, and touches nothing that is there."""
+
+import socket
+import stat
+
+import numpy as np
+import pytest
+import torch
+
+from tacit.errors import TacitError
+from tacit.runs import Config, from_config
+from tacit.sites import setup
+from tacit.sites.config import Agreed, Site
+from tacit.sites.setup import init
+
+SMALL = {"rounds": 3, "algorithm": {"name": "dyn-d2p", "noise_multiplier": 1.0}, "batch": {"size": 8}}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return init(tmp_path_factory.mktemp("made") / "net", 3, Config.parse(SMALL))
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_each_site_has_its_own_and_no_more(made):
+    folder = made.network.parent
+    assert names(folder) == ["authority", "network.toml", "simulation.toml", "site-1", "site-2", "site-3"]
+    assert names(folder / "authority") == ["authority.crt", "authority.key"]
+    for site in ("site-1", "site-2", "site-3"):
+        assert names(folder / site) == ["authority.crt", "node.toml", "records.npz", f"{site}.crt", f"{site}.key"]
+        assert stat.S_IMODE((folder / site).stat().st_mode) == 0o700
+        assert stat.S_IMODE((folder / site / f"{site}.key").stat().st_mode) == 0o600
+
+
+def test_what_it_says_is_the_config(made):
+    agreed = Agreed.load(made.network)
+    simulation = Config.load(made.simulation)
+    assert agreed.config(simulation.data, simulation.sharding) == simulation.model_copy(update={"name": "network"})
+    assert simulation.graph.parameters["nodes"] == 3
+
+
+def test_records_are_the_shards_of_the_simulation(made):
+    task = from_config(Config.load(made.simulation)).task
+    for node, part in zip(made.nodes, task.shards, strict=True):
+        with np.load(node.parent / "records.npz") as file:
+            assert np.array_equal(file["x"], task.data.x[part].numpy())
+            assert np.array_equal(file["y"], task.data.y[part].numpy())
+            assert np.array_equal(file["x_test"], task.data.test_x.numpy())
+
+
+def test_ports_are_free_and_differ(made):
+    sites = [Site.load(node) for node in made.nodes]
+    addresses = [site.listening for site in sites] + [site.watch for site in sites]
+    assert [site.listening for site in sites] == [member.address for member in sites[0].agreed.sites]
+    assert len(set(addresses)) == 6
+    for address in addresses:
+        host, _, port = address.partition(":")
+        assert host == "127.0.0.1"
+        with socket.socket() as free:
+            free.bind((host, int(port)))
+
+
+def test_ports_that_are_taken_are_passed_over(monkeypatch):
+    monkeypatch.setattr(setup, "_FREE", range(20_000, 20_040))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 20_017))
+        assert all(20_017 not in pair for _ in range(20) for pair in setup._ports((), 15))
+        with pytest.raises(TacitError, match="no 40 free ports"):
+            setup._ports((), 20)
+
+
+def test_hosts(tmp_path):
+    made = init(tmp_path / "net", 2, Config.parse(SMALL), hosts=["a.example", "10.1.2.3"])
+    sites = [Site.load(node) for node in made.nodes]
+    assert [member.address for member in sites[0].agreed.sites] == ["a.example:7401", "10.1.2.3:7402"]
+    assert [site.listening for site in sites] == ["[::]:7401", "[::]:7402"]
+    with pytest.raises(TacitError, match="there are 2 hosts for 3 sites"):
+        init(tmp_path / "more", 3, Config.parse(SMALL), hosts=["a.example", "b.example"])
+    assert names(tmp_path) == ["net"]
+
+
+def test_files_of_the_config_go_along(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "links.csv").write_text("0 1\n1 2\n2 0\n")
+    graph = {"name": "edges", "nodes": 3, "path": "links.csv", "directed": False}
+    made = init(tmp_path / "net", 3, Config.parse({**SMALL, "graph": graph}))
+    assert (tmp_path / "net" / "links.csv").read_text() == "0 1\n1 2\n2 0\n"
+    monkeypatch.chdir("/")
+    agreed = Agreed.load(made.network)
+    assert agreed.graph.parameters["path"] == str(tmp_path / "net" / "links.csv")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sites", "sentence"),
+    [
+        ({}, 1, "at least 2 sites, not 1"),
+        ({"algorithm": {"name": "dyn-d2p", "lrr": 1}}, 3, '"lrr"; did you mean "lr"'),
+        ({"measure": ["stationarity"]}, 3, "which no site may tell: leave out measure"),
+        ({"batch": {"size": 1000}}, 3, "fewer than a batch of 1000"),
+        ({"algorithm": {"name": "ppgl"}}, 3, "needs a value for: beta, rho, lam"),
+    ],
+)
+def test_refused_and_nothing_left(tmp_path, changes, sites, sentence):
+    with pytest.raises(TacitError, match=sentence):
+        init(tmp_path / "net", sites, Config.parse({**SMALL, **changes}))
+    assert names(tmp_path) == []
+
+
+def test_nothing_is_overwritten(tmp_path):
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net" / "mine").write_text("dear")
+    with pytest.raises(TacitError, match="holds something already"):
+        init(tmp_path / "net", 2, Config.parse(SMALL))
+    assert names(tmp_path) == ["net"]
+    assert names(tmp_path / "net") == ["mine"]
+
+
+def test_the_command(tacit, tmp_path):
+    folder = tmp_path / "mine" / "net"
+    said = tacit("network", "init", str(folder), "--sites", "2", "--set", "rounds=3", "--noise-seed", "0")
+    assert (said.code, said.err) == (0, "")
+    assert f"tacit up {folder}" in said.out
+    assert f"tacit train {folder}/simulation.toml" in said.out
+    assert "tacit node site-1/node.toml" in said.out
+    sites = [Site.load(folder / name / "node.toml") for name in ("site-1", "site-2")]
+    assert [site.noise_seed for site in sites] == [0, 0]
+    again = tacit("network", "init", str(folder), "--sites", "2")
+    assert again.code == 2
+    assert "holds something already" in again.err
+
+
+def test_signals(tmp_path):
+    ppgl = {"name": "ppgl", "beta": 0.1, "rho": 1.0, "lam": 0.1}
+    made = init(tmp_path / "net", 3, Config.parse({"algorithm": ppgl, "graph": "complete"}))
+    assert made.simulation is None
+    assert Agreed.load(made.network).data.vertices == 20
+    with np.load(made.nodes[2].parent / "records.npz") as file:
+        assert torch.from_numpy(file["signals"]).shape == (500, 20)

@@ -1,0 +1,199 @@
+"""The files of a site: what they say, where their paths lead, and a sentence for everything that is wrong."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import tomli_w
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tacit.errors import TacitError
+from tacit.runs import Config, from_config
+from tacit.sites.certificates import make_site
+from tacit.sites.config import Agreed, Site
+
+SITES = [{"name": f"site-{i}", "address": f"10.0.0.{i}:7401"} for i in (1, 2, 3)]
+TRAINS = {
+    "name": "hospitals",
+    "rounds": 9,
+    "seed": 7,
+    "evaluate_every": 3,
+    "data": {"inputs": [1, 8, 8], "labels": [0, 1, 2]},
+    "graph": {"name": "ring", "lazy": True},
+    "algorithm": {"name": "dyn-d2p", "lr": 0.5, "noise_multiplier": 1.0},
+    "model": "logistic",
+    "batch": {"size": 8},
+    "privacy": {"delta": 1e-4},
+    "sites": SITES,
+}
+LEARNS = {
+    "name": "sensors",
+    "rounds": 9,
+    "data": {"vertices": 20},
+    "graph": "complete",
+    "algorithm": {"name": "ppgl", "beta": 0.1, "rho": 1.0, "lam": 0.1},
+    "sites": SITES,
+}
+NODE = {
+    "name": "site-2",
+    "network": "../network.toml",
+    "certificates": {"certificate": "site-2.crt", "key": "site-2.key", "authority": "authority.crt"},
+    "data": {"name": "npz", "path": "records.npz"},
+}
+
+
+@pytest.fixture(scope="module")
+def signed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("signed")
+    for name in ("site-1", "site-2"):
+        make_site(folder, name)
+    return folder
+
+
+@pytest.fixture
+def written(tmp_path, signed):
+    """Write a network and the file of its second site, changed, and give the latter's path."""
+
+    def write(agreed=TRAINS, **changes):
+        own = tmp_path / "site-2"
+        shutil.copytree(signed, own, dirs_exist_ok=True)
+        (tmp_path / "network.toml").write_text(tomli_w.dumps(agreed))
+        (own / "node.toml").write_text(tomli_w.dumps({**NODE, **changes}))
+        return own / "node.toml"
+
+    return write
+
+
+def test_the_same_run_as_a_simulation_has_it():
+    config = Agreed.parse(TRAINS).config()
+    written = {key: value for key, value in TRAINS.items() if key not in ("data", "sites")}
+    assert config == Config.parse({**written, "graph": {"name": "ring", "lazy": True, "nodes": 3}})
+    run = from_config(config)  # of digits, which a network does not say
+    assert run.network.graph.nodes == 3
+
+
+def test_defaults_are_those_of_a_config():
+    least = {key: TRAINS[key] for key in ("name", "rounds", "data", "graph", "algorithm", "model", "sites")}
+    config = Agreed.parse(least).config()
+    assert (config.batch, config.privacy, config.seed) == (Config().batch, Config().privacy, Config().seed)
+
+
+def test_classes_are_labels_from_0():
+    classes = {**TRAINS, "data": {"inputs": [5], "classes": 3}}
+    assert Agreed.parse(classes).data.order == Agreed.parse(TRAINS).data.order == (0, 1, 2)
+    named = {**TRAINS, "data": {"inputs": [5], "labels": ["no", "yes"]}}
+    assert Agreed.parse(named).data.order == ("no", "yes")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"rouns": 3}, 'net.toml "rouns"; did you mean "rounds"?'),
+        ({"rounds": 0}, "net.toml: rounds = 0 should be greater"),
+        ({"measure": ["stationarity"]}, 'unknown key of net.toml "measure"'),
+        ({"data": {"input": [3], "classes": 2}}, r'unknown key of \[data\] in net.toml "input"; did you mean "inputs"'),
+        ({"data": {"classes": 2}}, "dyn-d2p learns a model, and data.inputs is missing"),
+        ({"data": {"inputs": [3]}}, "give data.labels or data.classes, and one of them only"),
+        ({"data": {"inputs": [3], "classes": 2, "labels": [0, 1]}}, "one of them only"),
+        ({"data": {"inputs": [3], "labels": [0, 1, 0]}}, "data.labels has 0 twice"),
+        ({"data": {"inputs": [0], "classes": 2}}, "data.inputs.0 = 0 should be greater"),
+        ({"data": {"inputs": [3], "classes": 2, "vertices": 4}}, "data.vertices is for other networks"),
+        ({"graph": {"name": "ring", "nodes": 3}}, "graph.nodes is the number of sites: leave it out"),
+        ({"sites": []}, "sites"),
+        ({"sites": [SITES[0], SITES[0]]}, "there are two sites site-1"),
+        ({"sites": [SITES[0], {**SITES[1], "address": SITES[0]["address"]}]}, "there are two sites 10.0.0.1:7401"),
+        ({"sites": [{"name": "Site A", "address": "a:1"}]}, '"Site A" cannot name a site: small letters'),
+        ({"sites": [{"name": "site-a", "adress": "a:1"}]}, r'key of \[sites\] in net.toml "adress"; .*"address"'),
+        ({"sites": [{"name": "site-a", "address": "a"}]}, "an address is a host and a port"),
+        ({"sites": [{"name": "site-a", "address": "a:99999"}]}, "an address is a host and a port"),
+        ({"sites": [{"name": "site-a", "address": "http://a:1"}]}, "an address is a host and a port"),
+    ],
+)
+def test_networks_that_cannot_be(changes, sentence):
+    with pytest.raises(TacitError, match=sentence) as refused:
+        Agreed.parse({**TRAINS, **changes}, "net.toml")
+    assert "net.toml" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"data": {"inputs": [3]}}, "ppgl learns a graph, and data.vertices is missing"),
+        ({"data": {"vertices": 3, "classes": 2}}, "data.classes is for other networks: leave it out"),
+        ({"model": "logistic"}, "model is for other networks"),
+        ({"batch": {"size": 3}}, "batch is for other networks"),
+    ],
+)
+def test_networks_that_learn_a_graph(changes, sentence):
+    assert Agreed.parse(LEARNS).config().algorithm.name == "ppgl"
+    with pytest.raises(TacitError, match=sentence):
+        Agreed.parse({**LEARNS, **changes})
+
+
+def test_a_site(written, tmp_path):
+    site = Site.load(written(watch="127.0.0.1:9402", patience=5))
+    own = tmp_path / "site-2"
+    assert site.state == own / "state"
+    assert Path(site.data.parameters["path"]) == own / "records.npz"
+    assert (site.agreed, site.node, site.identity.name) == (Agreed.parse(TRAINS), 1, "site-2")
+    assert (site.listening, site.watch, site.patience, site.checkpoint_every) == ("[::]:7401", "127.0.0.1:9402", 5, 10)
+    assert Site.load(written(listen="127.0.0.1:99")).listening == "127.0.0.1:99"
+
+
+def test_files_are_beside_the_file_that_names_them(written, tmp_path):
+    graph = {"name": "edges", "path": "links.csv", "directed": False}
+    site = Site.load(written({**TRAINS, "graph": graph}, data={"name": "mine.py:records"}))
+    assert Path(site.agreed.graph.parameters["path"]).resolve() == (tmp_path / "links.csv").resolve()
+    assert Path(site.data.name.partition(":")[0]) == tmp_path / "site-2" / "mine.py"
+    away = Site.load(written(state="/var/lib/tacit", data={"name": "npz", "path": "/data/all.npz"}))
+    assert (away.state, away.data.parameters["path"]) == (Path("/var/lib/tacit"), "/data/all.npz")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"pacience": 3}, 'node.toml "pacience"; did you mean "patience"?'),
+        ({"patience": 0}, "patience = 0 should be greater than 0"),
+        ({"checkpoint_every": 0}, "checkpoint_every = 0 should be"),
+        ({"name": "site-7"}, 'unknown site of .*network.toml "site-7"; did you mean "site-'),
+        ({"name": "site-1"}, 'site-2.crt is the certificate of "site-2", not of "site-1"'),
+        ({"network": "elsewhere.toml"}, "cannot read the config .*elsewhere.toml: No such file"),
+        ({"certificates": {**NODE["certificates"], "key": "site-1.key"}}, "site-1.key is not the secret key of"),
+        ({"certificates": {**NODE["certificates"], "key": "none.key"}}, "cannot read .*none.key: No such file"),
+        ({"certificates": {"certificate": "site-2.crt"}}, "certificates.key is missing"),
+        ({"certificates": {**NODE["certificates"], "kee": "a"}}, r'key of \[certificates\] in .* "kee"; .* "key"'),
+        ({"listen": "somewhere"}, "an address is a host and a port"),
+        ({"noise_seed": -1}, "noise_seed = -1 should be"),
+    ],
+)
+def test_sites_that_cannot_be(written, changes, sentence):
+    path = written(**changes)
+    with pytest.raises(TacitError, match=sentence) as refused:
+        Site.load(path)
+    assert "\n" not in str(refused.value)
+
+
+def test_certificates_of_another_authority(written, tmp_path_factory):
+    path, other = written(), tmp_path_factory.mktemp("other")
+    make_site(other, "site-2")
+    shutil.copy(other / "authority.crt", path.parent)
+    with pytest.raises(TacitError, match='certificate of "site-2" is from another authority'):
+        Site.load(path)
+
+
+VALUES = st.recursive(
+    st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.dates(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
+    max_leaves=5,
+)
+KEYS = st.sampled_from(sorted(Agreed.model_fields)) | st.text(max_size=5)
+
+
+@given(st.sampled_from([TRAINS, LEARNS]), st.dictionaries(KEYS, VALUES, max_size=3))
+def test_any_table_is_a_network_or_refused(table, changes):
+    try:
+        Agreed.parse({**table, **changes}).config()
+    except TacitError as error:
+        assert str(error)  # noqa: PT017
