@@ -45,10 +45,13 @@ def main() -> None:
         gallery,
         learn_graph,
         listing,
+        network,
+        node,
         report,
         reproduce,
         threats,
         train,
+        up,
     )
 
     with warnings.catch_warnings():

@@ -2,7 +2,6 @@
 
 from tacit.sites.certificates import Pair, check_name, make_authority, make_site
 from tacit.sites.description import Description, mismatch
-from tacit.sites.heard import Heard
 from tacit.sites.payload import WireError, fits
 from tacit.sites.trust import Identity, identity, problem
 from tacit.sites.wire import VALUES, Kind, Link, Message, decode, encode
@@ -10,7 +9,6 @@ from tacit.sites.wire import VALUES, Kind, Link, Message, decode, encode
 __all__ = [
     "VALUES",
     "Description",
-    "Heard",
     "Identity",
     "Kind",
     "Link",

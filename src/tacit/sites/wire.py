@@ -39,7 +39,7 @@ class Kind(IntEnum):
     MEAN = wire_pb2.MEAN
     RECEIVED = wire_pb2.RECEIVED
     MISSED = wire_pb2.MISSED
-    KEPT = wire_pb2.KEPT
+    ABSENT = wire_pb2.ABSENT
     REFUSED = wire_pb2.REFUSED
     GOODBYE = wire_pb2.GOODBYE
 

@@ -15,7 +15,7 @@ class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MEAN: _ClassVar[Kind]
     RECEIVED: _ClassVar[Kind]
     MISSED: _ClassVar[Kind]
-    KEPT: _ClassVar[Kind]
+    ABSENT: _ClassVar[Kind]
     REFUSED: _ClassVar[Kind]
     GOODBYE: _ClassVar[Kind]
 NONE: Kind
@@ -26,7 +26,7 @@ MAX: Kind
 MEAN: Kind
 RECEIVED: Kind
 MISSED: Kind
-KEPT: Kind
+ABSENT: Kind
 REFUSED: Kind
 GOODBYE: Kind
 

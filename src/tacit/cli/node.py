@@ -1,0 +1,55 @@
+"""`tacit node`: one organisation's part of a run, in a process of its own."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tacit.cli.app import INTERRUPTED, app, emit, say
+
+
+@app.command()
+def node(
+    file: Annotated[Path, typer.Argument(help="NODE.toml, this site's own file.")],
+    log_file: Annotated[Path | None, typer.Option("--log", help="Append the log to this file, not to stderr.")] = None,
+    human: Annotated[bool, typer.Option("--human", help="Log plain lines instead of JSON.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Log every message that is sent.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
+) -> None:
+    """Run one site: its own data, its own ledger, its neighbours over mutual TLS. Started again, it goes on."""
+    import logging
+
+    from tacit.sites import logs
+    from tacit.sites.build import build
+    from tacit.sites.config import Site
+    from tacit.sites.node import Node
+    from tacit.sites.watch import Watch
+
+    site = Site.load(file)
+    with ExitStack() as stack:
+        logs.setup(site.name, log_file, human)
+        if verbose:
+            logging.getLogger("tacit.sites").setLevel(logging.DEBUG)
+        stack.enter_context(logs.native())
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: a clean end, to be taken up again
+        running = Node(build(site))
+        if site.watch is not None:
+            stack.enter_context(Watch(site.watch, running.status))
+        result = running.work()
+    _report(result, running.run, as_json)
+    if getattr(running.run, "interrupted", False):
+        raise typer.Exit(INTERRUPTED)
+
+
+def _report(result: dict[str, Any], run: Any, as_json: bool) -> None:
+    if as_json:
+        emit(result)
+        return
+    if result["stopped"]:
+        say(f"Stopped: {result['stopped']}.")
+    say(f"{result['rounds']} rounds are done; everything is in {result['out']}.")
+    say(run.privacy.sentence())

@@ -1,0 +1,162 @@
+"""A site at work: its lines, its journal and its part of the run, from the first HELLO to the last GOODBYE."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tacit.errors import TacitError
+from tacit.networks import Costs
+from tacit.runs import storage
+from tacit.sites.build import Built
+from tacit.sites.journal import Journal
+from tacit.sites.lines import Lines
+from tacit.sites.peers import Peers, neighbours, speaks
+from tacit.sites.post import Post
+from tacit.sites.run import SiteRun
+from tacit.sites.status import State, Status
+from tacit.tasks import Task
+from tacit.topology.files import write_graph
+from tacit.topology.learner import matrices, to_networkx
+from tacit.topology.learning import Learning
+
+log = logging.getLogger(__name__)
+_ROUNDS = 64  # of a graph that does not repeat, in which neighbours are looked for
+_LONG = 10  # patiences for which a site that is done stays for others that may still need an answer
+
+
+class Node:
+    """One site's process: `work` does all of it, and `status` may be asked by any thread."""
+
+    def __init__(self, built: Built, wires: Callable[..., Lines] = Lines) -> None:
+        site, names = built.site, built.description.sites
+        self.built, self.site, self.state = built, site, "starting"
+        self._lock = _locked(site.state)
+        self.journal = Journal(site.state / "journal.sqlite", built.description.network)
+        self.lines = wires(site.identity, site.listening, {one.name: one.address for one in site.agreed.sites})
+        forgiving = getattr(built.algorithm, "forgiving", False)
+        may_speak = speaks(built.graph, names, site.name)
+        self.post = Post(self.journal, built.description, site.name, self.lines, may_speak, forgiving=forgiving)
+        costs = Costs(**built.config.network.model_dump())
+        self.network = Peers(built.graph, names, self.post, site.patience, costs)
+        self.around = sorted({names[j] for j in self._neighbours()})
+        self.run: SiteRun | Learning | None = None
+        self._seen: dict[str, Any] = {"round": 0, "epsilon": None, "planned": None, "accuracy": None}
+
+    state: State
+
+    def work(self, watch: Callable[[Status], None] = lambda status: None) -> dict[str, Any]:
+        """All rounds that are left. What comes of it is in the state folder; told is the run in one object."""
+        try:
+            self.lines.open(self.post)
+            self.lines.dial(self.around)
+            if not self.journal.begun:
+                self.post.meet(self.around)
+            result = self._train(watch) if isinstance(self.built.task, Task) else self._learn(watch)
+            if not getattr(self.run, "interrupted", False):  # else it will be back
+                self._part(result["stopped"])
+            return result
+        except BaseException as error:
+            self.state = "failed"
+            log.error("stopped: %s", str(error) or type(error).__name__)
+            raise
+        finally:
+            self.lines.shut()
+            self.journal.shut()
+            os.close(self._lock)
+
+    def status(self) -> Status:
+        """What may be told to whoever watches. ε is at most this; it is computed now and then, ahead of the rounds."""
+        counts, waiting = self.post.counts, self.post.waiting_for
+        waits = bool(waiting) and self.state in ("starting", "running")
+        return Status(
+            site=self.site.name,
+            network=self.site.agreed.name,
+            digest=self.built.description.network,
+            algorithm=self.built.algorithm.title,
+            state="waiting" if waits else self.state,
+            waiting_for=waiting,
+            rounds=self.built.algorithm.rounds,
+            delta=self.built.delta,
+            **self._seen,
+            **{key: counts[key] for key in ("sent", "received", "bytes_sent", "bytes_received")},
+            **{key: counts[key] for key in ("refused", "missed", "returned")},
+            peers={name: self.post.peers[name].status() for name in self.around},
+        )
+
+    def _train(self, watch: Callable[[Status], None]) -> dict[str, Any]:
+        built, task = self.built, self.built.task
+        run = SiteRun(
+            task,
+            built.algorithm,
+            self.network,
+            delta=built.delta,
+            evaluate_every=built.config.evaluate_every,
+            config=built.config.as_dict(),
+            journal=self.journal,
+            checkpoint_every=self.site.checkpoint_every,
+        ).go_on(self.site.state)
+        self.run, self.state = run, "running"
+        self._seen.update(round=run.t, epsilon=run.bound, planned=run.planned().guaranteed)
+
+        def look(run: Any) -> None:
+            accuracy = run.history[-1]["accuracy"] if run.history else None
+            self._seen.update(round=run.t, epsilon=run.bound, accuracy=accuracy)
+            watch(self.status())
+
+        run.go(look)
+        look(run)
+        return run.result()
+
+    def _learn(self, watch: Callable[[Status], None]) -> dict[str, Any]:
+        """Graph learning keeps no state on disk: it is done again from what was said and heard."""
+        built, folder = self.built, self.site.state
+        built.task.ledger.repeat(0)
+        run = Learning(built.task, built.algorithm, self.network, delta=built.delta)  # type: ignore[arg-type]
+        self.run, self.state = run, "running"
+
+        def look(run: Learning) -> None:
+            self._seen.update(round=run.t, epsilon=run.privacy.guaranteed)
+            self._seen["planned"] = self._seen["epsilon"]
+            watch(self.status())
+
+        run.go(look)
+        storage.write_history(folder / "history.csv", run.history)
+        graphs = {"graph": run.graphs[0], "consensus": run.consensus}
+        for name, graph in graphs.items():
+            if graph is not None:
+                write_graph(to_networkx(matrices(graph.numpy())), folder, name)
+        result = {**run.result(), "out": str(folder)}
+        storage.write_json(folder / "result.json", result)
+        return result
+
+    def _part(self, stopped: str | None) -> None:
+        """Stay until everything said has its answer and the others are done too, but not for ever."""
+        self.state = "finished"
+        silent = self.post.settle(self.site.patience * (1 if self.post.forgiving else _LONG))
+        if silent:
+            log.warning("no answer from %s", ", ".join(sorted(silent)))
+        self.post.leave(self.around, stopped or "done")
+        self.post.farewell(self.around, self.site.patience)
+
+    def _neighbours(self) -> set[int]:
+        """All that this node ever talks with."""
+        graph, node = self.built.graph, self.built.node
+        if not isinstance(self.built.task, Task):
+            return set(range(graph.nodes)) - {node}
+        return {j for t in range(graph.period or _ROUNDS) for side in neighbours(graph, node, t) for j in side}
+
+
+def _locked(folder: Path) -> int:
+    """Two processes with one ledger would each tell half of what was released."""
+    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise TacitError(f"another process works in {folder}: a site is one process") from None
+    return handle

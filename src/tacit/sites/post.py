@@ -1,0 +1,396 @@
+"""What a site says and hears, by the rules; which wires carry it is another matter.
+
+Each message has one fate, which its receiver decides once and for all: it was used, or it was missed, and then what it
+carried is its sender's again. Both sides have written down what they know before they act on it (`Journal`), so that
+neither a crash nor a message that is lost, late or sent twice makes anything count twice or not at all.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from torch import Tensor
+
+from tacit.errors import TacitError
+from tacit.sites.description import Description, mismatch
+from tacit.sites.journal import Fate, Journal, Sent, Verb, digest
+from tacit.sites.payload import Expected, WireError, fits
+from tacit.sites.standing import Standing
+from tacit.sites.trust import shown
+from tacit.sites.wire import MOST, VALUES, Kind, Link, Message, decode, encode
+
+log = logging.getLogger(__name__)
+Tensors = Mapping[str, Tensor]
+_AHEAD = 16  # rounds, and messages of one sender, that are held before they are due
+_AGAIN, _SELDOM = 2.0, 60.0  # seconds after which a message without an answer is said again: first, and at last
+
+
+class Wires(Protocol):
+    """Lines to other sites. Neither call waits."""
+
+    def send(self, peer: str, data: bytes) -> None:
+        """Over our line to it, if there is one now."""
+
+    def answer(self, peer: str, data: bytes) -> None:
+        """Over its line to us, if there is one now."""
+
+
+class Returned(NamedTuple):
+    """A message that its receiver has missed: what it carried is ours again."""
+
+    receiver: str
+    round: int
+    tensors: Tensors
+
+
+class Post:
+    """The site `me` among `description.sites`. First comes what the computing thread calls, then what the wires do.
+
+    `speaks` says who may say something to this site in a verb. With `forgiving`, whoever is silent for too long is left
+    out, and missed messages are taken back; else everyone is waited for.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        description: Description,
+        me: str,
+        wires: Wires,
+        speaks: Callable[[Verb, str], bool],
+        *,
+        forgiving: bool,
+        most: int = MOST,
+    ) -> None:
+        self.me, self.forgiving, self.counts = me, forgiving, Counter[str]()
+        self.waiting_for: tuple[str, ...] = ()
+        self._journal, self._description, self._wires, self._speaks, self._most = (
+            journal,
+            description,
+            wires,
+            speaks,
+            most,
+        )
+        self.peers = {name: Standing() for name in description.sites if name != me}
+        self._round = self._next = 0  # the round we are in, and the first of which nothing was said yet
+        self._rejoin = 0
+        self._held: dict[tuple[Verb, str], tuple[bytes, Tensors]] = {}
+        self._expecting: tuple[Verb, Mapping[str, Expected]] | None = None
+        self._due: dict[tuple[Verb, str], tuple[float, float]] = {}
+        self._changed = threading.Condition(threading.RLock())
+
+    # For the thread that computes.
+
+    def begin(self, round_: int) -> int:
+        """Begin a round; or, where others have gone on without us, do nothing and tell the round they are in."""
+        with self._changed:
+            if self._rejoin > round_:
+                return self._rejoin
+            jumped = round_ > self._next
+            self._round, self._next = round_, max(self._next, round_)
+            for verb, sender in [key for key in self._held if key[0].round < round_]:
+                del self._held[verb, sender]
+                self.counts["missed"] += 1
+                self._answer(sender, self._about(verb, sender, Kind.MISSED))
+        for peer in self.peers if jumped else ():  # they need not wait for the rounds that were left out
+            self._wires.send(peer, self.hello(peer))
+        return round_
+
+    def say(self, verb: Verb, messages: Mapping[str, Tensors]) -> dict[str, Tensors]:
+        """Send to all who are there: told is what was sent, which after a crash is what was sent before it."""
+        before = self._journal.said(verb)
+        if before is not None:
+            self._next = max(self._next, verb.round + 1)
+            return {to: self._read(data, self._link(to)).tensors for to, data in before.items()}
+        with self._changed:
+            there = [to for to in messages if not (self.forgiving and self._is_away(to, verb.round))]
+            self._next = max(self._next, verb.round + 1)
+        said = {to: encode(Message(self._link(to), *_head(verb), tensors=messages[to]), self._most) for to in there}
+        self._journal.say(verb, said)
+        for to, data in said.items():
+            self.counts["sent"] += 1
+            self._wires.send(to, self._spoken(Sent(verb, to, data)))
+        return {to: messages[to] for to in there}
+
+    def hear(
+        self, verb: Verb, expected: Mapping[str, Expected], patience: float
+    ) -> tuple[dict[str, Tensors], list[Returned]]:
+        """What the others say, and what is ours again. Whoever is silent for `patience` seconds is left out, or told of
+        in the log."""
+        decided = self._journal.closed(verb)
+        if decided is None:
+            used = self._await(verb, expected, patience)
+            back = self._journal.missed(verb.kind, verb.sequence) if self.forgiving else []
+            self._journal.close(verb, {sender: data for sender, (data, _) in used.items()}, back)
+            with self._changed:
+                for sender in used:
+                    del self._held[verb, sender]
+            for sender in used:
+                self._answer(sender, self._about(verb, sender, Kind.RECEIVED))
+            self.counts["returned"] += len(back)
+            return {sender: tensors for sender, (_, tensors) in used.items()}, [self._returned(one) for one in back]
+        heard = {sender: self._read(data, self._link(sender).back()).tensors for sender, data in decided[0].items()}
+        return heard, [self._returned(one) for one in decided[1]]
+
+    def meet(self, others: Sequence[str], every: float = 30.0) -> None:
+        """Wait until all of them have said HELLO."""
+        with self._changed:
+            self._wait(lambda: [name for name in others if not self.peers[name].up], None, every)
+
+    def settle(self, patience: float) -> set[str]:
+        """Wait until all that was said has its fate, or as long as someone who owes an answer is there and `patience`
+        more: who still owes one then."""
+        seen = time.monotonic()
+
+        def owing() -> list[str]:
+            nonlocal seen
+            names = sorted(self._journal.waiting)
+            if any(self.peers[name].up for name in names):
+                seen = time.monotonic()
+            return names if time.monotonic() - seen < patience else []
+
+        with self._changed:
+            self._wait(owing, patience if self.forgiving else None, max(patience, 1.0))
+        return self._journal.waiting
+
+    def farewell(self, others: Sequence[str], patience: float) -> None:
+        """Stay for those who are there and have not said GOODBYE: they may need an answer."""
+
+        def staying() -> list[str]:
+            return [name for name in others if self.peers[name].left is None and self.peers[name].up]
+
+        with self._changed:
+            self._wait(staying, patience, patience)
+
+    def leave(self, others: Sequence[str], why: str = "") -> None:
+        """Say GOODBYE."""
+        for to in others:
+            self._wires.send(to, encode(Message(self._link(to), Kind.GOODBYE, self._next, text=shown(why, 500))))
+
+    # For the wires.
+
+    def hello(self, to: str) -> bytes:
+        """Who we are, what we know of the network, and the first round of which something may still come."""
+        with self._changed:
+            rounds = [sent.verb.round for sent in self._journal.unanswered(to)]
+            text = self._description.text
+            return encode(Message(self._link(to), Kind.HELLO, min([self._round, *rounds]), text=text), self._most)
+
+    def backlog(self, to: str) -> list[bytes]:
+        """All that one has not answered, for a line that is new."""
+        return [self._spoken(sent) for sent in self._journal.unanswered(to)]
+
+    def connected(self, peer: str, by: int) -> None:
+        """A line to or from it is there (1), or is gone (−1)."""
+        with self._changed:
+            self.peers[peer].lines += by
+            self._changed.notify_all()
+
+    def again(self) -> None:
+        """Say again what has had no answer for long."""
+        now = time.monotonic()
+        with self._changed:
+            due = {key for key, (when, _) in self._due.items() if when <= now}
+        for to in {to for _, to in due}:
+            for sent in self._journal.unanswered(to):
+                if (sent.verb, to) in due:
+                    due.discard((sent.verb, to))
+                    self._wires.send(to, self._spoken(sent, 2 * self._due[sent.verb, to][1]))
+        with self._changed:
+            for key in due:  # answered since
+                self._due.pop(key, None)
+
+    def admit(self, peer: str, data: bytes) -> tuple[bool, list[bytes]]:
+        """Whether the first that came over a line is the HELLO of one who knows this network; the answers to it."""
+        refused = self.counts["refused"]
+        try:
+            kind = self._read(data, self._link(peer).back()).kind
+            if kind not in (Kind.HELLO, Kind.REFUSED):
+                raise WireError(f"{peer} does not say HELLO first")
+        except WireError as error:
+            return False, self._refusal(peer, error)
+        answers = self.take(peer, data)
+        return kind == Kind.HELLO and self.counts["refused"] == refused, answers
+
+    def take(self, peer: str, data: bytes) -> list[bytes]:
+        """What came over a line, either way; the answers to it. Whatever it is, nothing is raised."""
+        try:
+            message = self._read(data, self._link(peer).back())
+            with self._changed:
+                answers = self._taken(message, data)
+                self._changed.notify_all()
+        except WireError as error:
+            return self._refusal(peer, error)
+        return [encode(answer, self._most) for answer in answers]
+
+    def _refusal(self, peer: str, error: WireError) -> list[bytes]:
+        self.counts["refused"] += 1
+        log.warning("refused: %s", shown(str(error), 300), extra={"peer": peer})
+        return [encode(Message(self._link(peer), Kind.REFUSED, self._round, text=shown(str(error), 300)))]
+
+    def _taken(self, message: Message, data: bytes) -> list[Message]:
+        peer = self.peers[message.link.sender]
+        if message.kind in VALUES:
+            return self._heard(message, data)
+        if message.kind == Kind.HELLO:
+            return self._greeted(message)
+        if message.kind == Kind.ABSENT and self.forgiving:
+            self._rejoin = max(self._rejoin, min(message.round, self._description.rounds))
+            peer.begins = max(peer.begins, message.round)
+        elif message.kind == Kind.GOODBYE:
+            peer.left = message.round
+            log.info(
+                "says goodbye after %d rounds: %s", message.round, message.text, extra={"peer": message.link.sender}
+            )
+        elif message.kind == Kind.REFUSED:
+            log.warning("refuses us: %s", message.text, extra={"peer": message.link.sender})
+        if message.about in VALUES:
+            return self._answered(message, Verb(message.round, message.about, message.sequence))
+        return []
+
+    def _heard(self, message: Message, data: bytes) -> list[Message]:
+        """Values: used before, too late, a lie, too early, or to be held until they are due."""
+        verb, sender = Verb(message.round, message.kind, message.sequence), message.link.sender
+        used = self._journal.used(verb, sender)
+        if used is not None:
+            if used != digest(data):
+                raise WireError(f"{sender} sent {message} twice, with different contents")
+            return [message.answer(Kind.RECEIVED)]
+        if verb.round < self._round or self._journal.is_closed(verb):
+            self.counts["missed"] += 1
+            log.info("%s came too late", message, extra={"peer": sender})
+            return [message.answer(Kind.MISSED)]
+        held = self._held.get((verb, sender))
+        if held is not None:
+            if held[0] != data:
+                raise WireError(f"{sender} sent {message} twice, with different contents")
+            return []
+        if not self._speaks(verb, sender):
+            raise WireError(f"{sender} sent {message}, in which it has nothing to say to this site")
+        if self._expecting is not None and self._expecting[0] == verb:
+            self._fit(message.tensors, self._expecting[1][sender], message)
+        early = verb.round > self._round + _AHEAD or sum(who == sender for _, who in self._held) >= _AHEAD
+        if not early:  # else it will come again
+            self.counts["received"] += 1
+            self._held[verb, sender] = (data, message.tensors)
+            self.peers[sender].round = max(self.peers[sender].round, verb.round)
+        return []
+
+    def _greeted(self, message: Message) -> list[Message]:
+        sender = message.link.sender
+        if message.link.network != self._description.network:
+            try:
+                why = mismatch(self._description, Description.parse(message.text))
+            except TacitError as error:
+                why = str(error)
+            raise WireError(f"{sender} knows another network: {why or 'its description is written otherwise'}")
+        peer = self.peers[sender]
+        peer.begins, peer.left = message.round, None
+        if not peer.absent:
+            return []
+        peer.absent = False
+        log.info("is back, and counts again from round %d", self._next, extra={"peer": sender})
+        return [Message(self._link(sender), Kind.ABSENT, self._next)]
+
+    def _answered(self, message: Message, verb: Verb) -> list[Message]:
+        """The fate of something we have sent."""
+        peer = message.link.sender
+        if message.kind == Kind.REFUSED and not self.forgiving:
+            return []  # whether it helps or not, it will be said again
+        fate = Fate.RECEIVED if message.kind == Kind.RECEIVED else Fate.MISSED
+        news = self._journal.answered(verb, peer, fate)
+        self._due.pop((verb, peer), None)
+        if news and message.kind == Kind.MISSED:
+            log.info("went on without %s of round %d", verb.kind.name, verb.round, extra={"peer": peer})
+            self._wires.send(peer, self.hello(peer))  # are we counted on again, and from when?
+        return []
+
+    def _await(self, verb: Verb, expected: Mapping[str, Expected], patience: float) -> dict[str, tuple[bytes, Tensors]]:
+        with self._changed:
+            self._expecting = verb, expected
+            for sender in expected:
+                self._refit(verb, sender, expected[sender])
+
+            def missing() -> list[str]:
+                return [
+                    sender
+                    for sender in expected
+                    if (verb, sender) not in self._held and not (self.forgiving and self._is_away(sender, verb.round))
+                ]
+
+            for sender in self._wait(missing, patience if self.forgiving else None, patience):
+                self.peers[sender].absent = True
+                log.warning("silent for %g seconds: going on without it", patience, extra={"peer": sender})
+            self._expecting = None
+            return {sender: self._held[verb, sender] for sender in expected if (verb, sender) in self._held}
+
+    def _wait(self, missing: Callable[[], list[str]], longest: float | None, every: float) -> list[str]:
+        """Until nobody is missing, or for so long: who is missing then. The log is told `every` so many seconds."""
+        began = told = time.monotonic()
+        while names := missing():
+            now = time.monotonic()
+            if longest is not None and now - began >= longest:
+                break
+            if now - told >= every:
+                told = now
+                log.warning("waiting for %s since %.0f seconds", ", ".join(names[:5]), now - began)
+            self.waiting_for = tuple(names)
+            self._changed.wait(1.0 if longest is None else min(1.0, longest - (now - began)))
+        self.waiting_for = ()
+        return names
+
+    def _is_away(self, peer: str, round_: int) -> bool:
+        standing = self.peers[peer]
+        return standing.absent or not standing.speaks_in(round_)
+
+    def _refit(self, verb: Verb, sender: str, expected: Expected) -> None:
+        """Of what was held before its form was known."""
+        held = self._held.get((verb, sender))
+        if held is None:
+            return
+        message = Message(self._link(sender).back(), *_head(verb))
+        try:
+            self._fit(held[1], expected, message)
+        except WireError as error:
+            del self._held[verb, sender]
+            self.counts["refused"] += 1
+            log.warning("refused: %s", error, extra={"peer": sender})
+            self._answer(sender, message.answer(Kind.REFUSED, shown(str(error), 300)))
+
+    def _fit(self, tensors: Tensors, expected: Expected, message: Message) -> None:
+        try:
+            fits(tensors, expected)
+        except WireError as error:
+            raise WireError(f"{message.link.sender} sent {message}, in which {error}") from None
+
+    def _spoken(self, sent: Sent, again: float = _AGAIN) -> bytes:
+        """What is about to leave, with a line in the log that can be held against the ledger."""
+        with self._changed:
+            self._due[sent.verb, sent.receiver] = (time.monotonic() + again, min(again, _SELDOM))
+        what = {"round": sent.verb.round, "kind": sent.verb.kind.name, "sequence": sent.verb.sequence}
+        log.debug("says", extra={"peer": sent.receiver, **what, "digest": digest(sent.data).hex()})
+        return sent.data
+
+    def _returned(self, sent: Sent) -> Returned:
+        message = self._read(sent.data, self._link(sent.receiver))
+        return Returned(sent.receiver, sent.verb.round, message.tensors)
+
+    def _read(self, data: bytes, link: Link) -> Message:
+        return decode(data, link, self._most)
+
+    def _about(self, verb: Verb, sender: str, kind: Kind) -> Message:
+        return Message(self._link(sender).back(), *_head(verb)).answer(kind)
+
+    def _answer(self, peer: str, message: Message) -> None:
+        self._wires.answer(peer, encode(message, self._most))
+
+    def _link(self, to: str) -> Link:
+        return Link(self._description.network, self.me, to)
+
+
+def _head(verb: Verb) -> tuple[Kind, int, int]:
+    return verb.kind, verb.round, verb.sequence
