@@ -199,7 +199,7 @@ def envelope(**fields):
     ("fields", "why"),
     [
         ({"version": 2}, "version"),
-        ({"kind": 11}, "unknown kind"),
+        ({"kind": 12}, "unknown kind"),
         ({"kind": 0}, "unknown kind"),
         ({"about": 99}, "unknown kind"),
         ({"network": b""}, "network"),
@@ -306,8 +306,8 @@ RAW = [tensor_bytes(), tensor_bytes(shape=[1 << 62]), described("{}", b""), b"["
 def mutated(rng):
     """A well-formed message with a few bytes changed, dropped, doubled or taken from another; or its parts askew."""
     if rng.random() < 0.3:
-        fields = {"round": rng.getrandbits(64), "kind": rng.randrange(-2, 13), "sequence": rng.getrandbits(32)}
-        fields |= {"about": rng.randrange(12), "text": chr(rng.randrange(0xD800)) * rng.randrange(3)}
+        fields = {"round": rng.getrandbits(64), "kind": rng.randrange(-2, 14), "sequence": rng.getrandbits(32)}
+        fields |= {"about": rng.randrange(13), "text": chr(rng.randrange(0xD800)) * rng.randrange(3)}
         fields |= {"payload": crumpled(rng, rng.choice(RAW)), "sender": rng.choice(["site-a", "", "\n", "é"])}
         return envelope(**dict(rng.sample(sorted(fields.items()), rng.randrange(4))))
     return crumpled(rng, rng.choice(EXAMPLES))

@@ -139,14 +139,18 @@ def _panels(runs: Sequence[Record]) -> list[Panel]:
     without = " ".join(
         f"{f'{run.name}: n' if several else 'N'}o privacy is guaranteed: {run.privacy.reason}." for run in none
     )
-    tested = "of the nodes’ mean model, on test records"
+    alone = all(run.alone for run in runs)
+    tested = (
+        "of the site’s own model, on its own test records" if alone else "of the nodes’ mean model, on test records"
+    )
+    whose = "of the site" if alone else "mean over the nodes"
     panels = [
         Panel("accuracy", "Accuracy", tested, accuracy, "" if accuracy else "none: the model does not classify"),
         Panel("loss", "Loss", tested, charts.over_rounds(runs, "loss")),
         Panel(
             "epsilon",
             "ε spent",
-            "by the node that has spent most",
+            "by the site" if alone else "by the node that has spent most",
             charts.epsilon_over_rounds(runs),
             without,
             f"claimed by the paper’s formula{_scope(runs)}",
@@ -166,16 +170,21 @@ def _panels(runs: Sequence[Record]) -> list[Panel]:
         Panel(
             "primal",
             "Norm of the models",
-            "mean over the nodes",
+            whose,
             charts.over_rounds(runs, "primal_norm", rangemode="tozero"),
         ),
         Panel(
             "dual",
             "Norm of the dual variables",
-            "mean over the nodes",
+            whose,
             charts.over_rounds(runs, "dual_norm", rangemode="tozero"),
         ),
-        Panel("bytes", "Data sent", "MB, by all nodes together", charts.over_rounds(runs, "bytes", scale=1e-6)),
+        Panel(
+            "bytes",
+            "Data sent",
+            f"MB, by {'the site' if alone else 'all nodes together'}",
+            charts.over_rounds(runs, "bytes", scale=1e-6),
+        ),
     ]
     if several:
         tradeoff = charts.accuracy_over_epsilon(runs)

@@ -38,7 +38,8 @@ class Released:
 
 @dataclass(frozen=True)
 class Record:
-    """All that the page says about a run; `name` is the folder's, `trace` a row a round of what the method watched.
+    """All that the page says about a run; `name` is the folder's or the site's, `trace` a row a round of what the
+    method watched.
 
     `threats` says what is guaranteed against whom; a run of earlier versions has no such file, and nothing to say.
     `findings` are those of `tacit audit`, where it was asked to attack the run.
@@ -73,7 +74,7 @@ class Record:
                 for rows in (storage.read_history(folder / "history.csv"), _traced(folder / TRACE))
             )
             return cls(
-                name=folder.resolve().name,
+                name=result.get("site") or folder.resolve().name,
                 config=_load(folder / "config.toml"),
                 result={**result, "privacy": Privacy(**result["privacy"])},
                 history=history,
@@ -86,6 +87,11 @@ class Record:
             )
         except (KeyError, TypeError) as error:
             raise TacitError(f"{folder} was written by another version of Tacit: {error} is not as expected") from None
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is one site's part of a run: what is told is of its own node only."""
+        return self.result.get("site") is not None
 
     @property
     def privacy(self) -> Privacy:

@@ -55,9 +55,10 @@ def statement(run: Record) -> list[Point]:
 
 def not_covered(run: Record) -> list[str]:
     """What the guarantee is silent about, said aloud."""
+    whose = "the site keeps apart" if run.alone else "belong to no node"
     page = [
-        "Accuracy and loss on this page are measured on test records that belong to no node. If those are "
-        "sensitive, the figures need protection of their own.",
+        f"Accuracy and loss on this page are measured on test records that {whose}. If those are sensitive, the "
+        "figures need protection of their own.",
         "This page also shows how many records each node has and who talks to whom, as they are. Share it accordingly.",
     ]
     if run.privacy.guaranteed is None:
@@ -69,7 +70,7 @@ def not_covered(run: Record) -> list[str]:
     several = "A person with k records has up to k times this ε, at a larger δ."
     kept = "Parameters that are not shared stay at their node, without noise: whoever gets one of its models has them."
     return [
-        *([seeded] if "seed" in run.config else []),
+        *([seeded] if "seed" in run.config and run.result.get("simulated", True) else []),
         *page,
         *([several] if run.privacy.unit == "record" else []),
         *([kept] if run.config.get("algorithm", {}).get("share") else []),

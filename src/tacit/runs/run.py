@@ -159,6 +159,7 @@ class Run:
             "seconds": now["wall_seconds"],
             "out": None if self.out is None else str(self.out),
             "stopped": self.stopped,
+            "simulated": self.task.noise.simulated,
             "privacy": self.privacy.as_dict(),
         }
 

@@ -124,6 +124,18 @@ class Journal:
             row = self._db.execute(query, (*verb, sender)).fetchone()
             return row[0] if row else None
 
+    def heard(self, sender: str) -> int:
+        """Rounds up to the last of which something from this sender was used."""
+        with self._disk():
+            query = "SELECT COALESCE(MAX(round) + 1, 0) FROM inbox WHERE sender = ?"
+            return int(self._db.execute(query, (sender,)).fetchone()[0])
+
+    @property
+    def rounds(self) -> int:
+        """Rounds up to the last in which something was said, or was about to be."""
+        with self._disk():
+            return int(self._db.execute("SELECT COALESCE(MAX(round) + 1, 0) FROM verb").fetchone()[0])
+
     def unanswered(self, receiver: str) -> list[Sent]:
         """What is to be said again to one who may not have heard it, in order."""
         return self._sent("fate = ? AND receiver = ?", (Fate.UNKNOWN, receiver))

@@ -97,15 +97,20 @@ class Node:
             delta=built.delta,
             evaluate_every=built.config.evaluate_every,
             config=built.config.as_dict(),
+            site=self.site.name,
             journal=self.journal,
             checkpoint_every=self.site.checkpoint_every,
         ).go_on(self.site.state)
         self.run, self.state = run, "running"
         self._seen.update(round=run.t, epsilon=run.bound, planned=run.planned().guaranteed)
+        log.info("goes on" if self.journal.begun else "begins", extra={"round": run.t, "rounds": run.rounds})
 
         def look(run: Any) -> None:
-            accuracy = run.history[-1]["accuracy"] if run.history else None
-            self._seen.update(round=run.t, epsilon=run.bound, accuracy=accuracy)
+            last = run.history[-1] if run.history else {"round": None, "accuracy": None}
+            self._seen.update(round=run.t, epsilon=run.bound, accuracy=last["accuracy"])
+            if last["round"] == run.t:
+                told = {key: last[key] for key in ("round", "accuracy", "guaranteed")}
+                log.info("evaluated", extra=told)
             watch(self.status())
 
         run.go(look)
@@ -118,6 +123,7 @@ class Node:
         built.task.ledger.repeat(0)
         run = Learning(built.task, built.algorithm, self.network, delta=built.delta)  # type: ignore[arg-type]
         self.run, self.state = run, "running"
+        log.info("goes on" if self.journal.begun else "begins", extra={"round": 0, "rounds": built.algorithm.rounds})
 
         def look(run: Learning) -> None:
             self._seen.update(round=run.t, epsilon=run.privacy.guaranteed)
@@ -137,6 +143,7 @@ class Node:
     def _part(self, stopped: str | None) -> None:
         """Stay until everything said has its answer and the others are done too, but not for ever."""
         self.state = "finished"
+        log.info("done: %s", stopped or "all rounds")
         silent = self.post.settle(self.site.patience * (1 if self.post.forgiving else _LONG))
         if silent:
             log.warning("no answer from %s", ", ".join(sorted(silent)))

@@ -77,7 +77,7 @@ class Post:
         )
         self.peers = {name: Standing() for name in description.sites if name != me}
         self._round = self._next = 0  # the round we are in, and the first of which nothing was said yet
-        self._rejoin = 0
+        self._rejoin, self._outdated = 0, ""
         self._held: dict[tuple[Verb, str], tuple[bytes, Tensors]] = {}
         self._expecting: tuple[Verb, Mapping[str, Expected]] | None = None
         self._due: dict[tuple[Verb, str], tuple[float, float]] = {}
@@ -88,6 +88,7 @@ class Post:
     def begin(self, round_: int) -> int:
         """Begin a round; or, where others have gone on without us, do nothing and tell the round they are in."""
         with self._changed:
+            self._check_state()
             if self._rejoin > round_:
                 return self._rejoin
             jumped = round_ > self._next
@@ -241,6 +242,11 @@ class Post:
         if message.kind == Kind.ABSENT and self.forgiving:
             self._rejoin = max(self._rejoin, min(message.round, self._description.rounds))
             peer.begins = max(peer.begins, message.round)
+        elif message.kind == Kind.HEARD and message.round > self._journal.rounds:
+            self._outdated = (
+                f"{message.link.sender} has heard {message.round} rounds of this site, and its state folder knows of "
+                f"{self._journal.rounds}: an older copy, whose ledger would tell too little; put the latest one back"
+            )
         elif message.kind == Kind.GOODBYE:
             peer.left = message.round
             log.info(
@@ -290,11 +296,12 @@ class Post:
             raise WireError(f"{sender} knows another network: {why or 'its description is written otherwise'}")
         peer = self.peers[sender]
         peer.begins, peer.left = message.round, None
+        heard = Message(self._link(sender), Kind.HEARD, self._journal.heard(sender))
         if not peer.absent:
-            return []
+            return [heard]
         peer.absent = False
         log.info("is back, and counts again from round %d", self._next, extra={"peer": sender})
-        return [Message(self._link(sender), Kind.ABSENT, self._next)]
+        return [heard, Message(self._link(sender), Kind.ABSENT, self._next)]
 
     def _answered(self, message: Message, verb: Verb) -> list[Message]:
         """The fate of something we have sent."""
@@ -332,6 +339,7 @@ class Post:
         """Until nobody is missing, or for so long: who is missing then. The log is told `every` so many seconds."""
         began = told = time.monotonic()
         while names := missing():
+            self._check_state()
             now = time.monotonic()
             if longest is not None and now - began >= longest:
                 break
@@ -342,6 +350,11 @@ class Post:
             self._changed.wait(1.0 if longest is None else min(1.0, longest - (now - began)))
         self.waiting_for = ()
         return names
+
+    def _check_state(self) -> None:
+        """A ledger that has lost releases must not be gone on with."""
+        if self._outdated:
+            raise TacitError(self._outdated)
 
     def _is_away(self, peer: str, round_: int) -> bool:
         standing = self.peers[peer]

@@ -24,9 +24,9 @@ class SiteRun(Run):
     is never rewound: rounds that are done again after a crash make the very same releases.
     """
 
-    def __init__(self, *parts: Any, journal: Journal, checkpoint_every: int = 10, **options: Any) -> None:
+    def __init__(self, *parts: Any, site: str, journal: Journal, checkpoint_every: int = 10, **options: Any) -> None:
         super().__init__(*parts, **options)
-        self._journal, self._often = journal, checkpoint_every
+        self._site, self._journal, self._often = site, journal, checkpoint_every
         self.bound: float | None = None  # on the ε that is spent until the next evaluation
 
     def go_on(self, folder: Path) -> SiteRun:
@@ -46,6 +46,9 @@ class SiteRun(Run):
         self.bound = self._bound()
         storage.write_config(folder / "config.toml", self.config)
         return self
+
+    def result(self) -> dict[str, Any]:
+        return {"site": self._site, **super().result()}
 
     def save(self) -> None:
         if self.out is None:

@@ -42,6 +42,7 @@ class Kind(IntEnum):
     ABSENT = wire_pb2.ABSENT
     REFUSED = wire_pb2.REFUSED
     GOODBYE = wire_pb2.GOODBYE
+    HEARD = wire_pb2.HEARD
 
 
 VALUES = frozenset({Kind.MIX, Kind.SWAP, Kind.MAX, Kind.MEAN})

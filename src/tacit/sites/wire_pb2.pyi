@@ -18,6 +18,7 @@ class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ABSENT: _ClassVar[Kind]
     REFUSED: _ClassVar[Kind]
     GOODBYE: _ClassVar[Kind]
+    HEARD: _ClassVar[Kind]
 NONE: Kind
 HELLO: Kind
 MIX: Kind
@@ -29,6 +30,7 @@ MISSED: Kind
 ABSENT: Kind
 REFUSED: Kind
 GOODBYE: Kind
+HEARD: Kind
 
 class Envelope(_message.Message):
     __slots__ = ("version", "network", "sender", "receiver", "round", "kind", "sequence", "about", "text", "payload")
