@@ -27,13 +27,13 @@ import torch
 
 from tacit.sites.certificates import Pair, make_authority, make_site
 from tacit.sites.journal import digest
+from tacit.sites.lines import METHOD, SERVICE, options
 from tacit.sites.trust import Identity
 from tacit.sites.wire import Kind, Link, Message, decode, encode
 from tacit.tasks.gradients import memory
 
 _BUFFER = 8 << 20  # of the bare sockets: with the usual ones each side waits for the other to be scheduled
 LINK = Link("0" * 64, "site-a", "site-b")
-METHOD = "/tacit.sites.Sites/Exchange"
 Options = tuple[tuple[str, int], ...]
 _SIZES: Options = (("grpc.max_receive_message_length", 64 << 20), ("grpc.max_send_message_length", 64 << 20))
 
@@ -74,8 +74,9 @@ CONTENDERS = [
     Contender("gRPC, frames, window, large reads", options=FRAMES + WINDOW + READS),
     Contender("gRPC, pieces of 1 MB", chunk=1 << 20),
     Contender("gRPC, pieces of 256 kB", chunk=256 << 10),
+    Contender("sites", options=options()),
+    Contender("sites, encoded and read", options=options(), wire=True),
     Contender("gRPC, encoded and read", wire=True),
-    Contender("gRPC, frames and window, encoded and read", options=FRAMES + WINDOW, wire=True),
     Contender("gRPC, pieces of 1 MB, encoded and read", chunk=1 << 20, wire=True),
 ]
 
@@ -160,7 +161,7 @@ async def _serve_grpc(contender: Contender, folder: Path, ready: Connection) -> 
 
     server = grpc.aio.server(options=_SIZES + contender.options)
     handler = grpc.stream_stream_rpc_method_handler(exchange)
-    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("tacit.sites.Sites", {"Exchange": handler})])
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler})])
     port = server.add_secure_port("127.0.0.1:0", _identity(folder, LINK.receiver).server_credentials())
     await server.start()
     ready.send(port)
@@ -169,10 +170,10 @@ async def _serve_grpc(contender: Contender, folder: Path, ready: Connection) -> 
 
 async def _send_grpc(contender: Contender, folder: Path, port: int, messages: Iterator[bytes], count: int) -> Spent:
     identity = _identity(folder, LINK.sender)
-    options = _SIZES + contender.options + tuple(identity.channel_options(LINK.receiver))
-    async with grpc.aio.secure_channel(f"127.0.0.1:{port}", identity.channel_credentials(), options) as channel:
+    chosen = _SIZES + contender.options + tuple(identity.channel_options(LINK.receiver))
+    async with grpc.aio.secure_channel(f"127.0.0.1:{port}", identity.channel_credentials(), chosen) as channel:
         await channel.channel_ready()
-        call = channel.stream_stream(METHOD)()
+        call = channel.stream_stream(f"/{SERVICE}/{METHOD}")()
         began = _clocks()
         for data in messages:
             size = contender.chunk or len(data)
@@ -282,10 +283,10 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--only", nargs="*", help="contenders whose names hold one of these words, beside bare TLS")
     parser.add_argument("--json", action="store_true", help="every turn's megabytes a second")
-    options = parser.parse_args()
-    chosen = [c for c in CONTENDERS if not options.only or any(word in c.name for word in options.only)]
-    speeds = compare(list(dict.fromkeys([CONTENDERS[0], *chosen])), options.megabytes, options.count, options.turns)
-    print(json.dumps(speeds) if options.json else table(speeds))
+    asked = parser.parse_args()
+    chosen = [c for c in CONTENDERS if not asked.only or any(word in c.name for word in asked.only)]
+    speeds = compare(list(dict.fromkeys([CONTENDERS[0], *chosen])), asked.megabytes, asked.count, asked.turns)
+    print(json.dumps(speeds) if asked.json else table(speeds))
 
 
 if __name__ == "__main__":
