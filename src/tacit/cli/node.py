@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import signal
 from contextlib import ExitStack
 from pathlib import Path
@@ -26,11 +28,15 @@ def node(
     from tacit.sites import logs
     from tacit.sites.build import build
     from tacit.sites.config import Site
-    from tacit.sites.node import Node
+    from tacit.sites.node import Node, alone
     from tacit.sites.watch import Watch
 
+    os.umask(0o077)  # what a site keeps is nobody else's
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # strangers' connections may not use them up
     site = Site.load(file)
     with ExitStack() as stack:
+        stack.enter_context(alone(site.state))
         logs.setup(site.name, log_file, human)
         if verbose:
             logging.getLogger("tacit.sites").setLevel(logging.DEBUG)

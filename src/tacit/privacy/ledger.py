@@ -57,6 +57,8 @@ class Ledger:
         with _disk(path):
             # Threads may host one node each; every ledger is still used by one thread at a time.
             self._db = sqlite3.connect(path or ":memory:", check_same_thread=False)
+            if durable:  # a rollback journal would need its folder synced too
+                self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
             self._db.executescript(_SCHEMA)
             self._open = set(self._db.execute("SELECT step, purpose FROM unreleased"))

@@ -136,6 +136,25 @@ class Journal:
         with self._disk():
             return int(self._db.execute("SELECT COALESCE(MAX(round) + 1, 0) FROM verb").fetchone()[0])
 
+    def first_unanswered(self, receiver: str) -> int | None:
+        """The first round of which something is to be said again."""
+        with self._disk():
+            query = "SELECT MIN(round) FROM outbox WHERE fate = ? AND receiver = ?"
+            first: int | None = self._db.execute(query, (Fate.UNKNOWN, receiver)).fetchone()[0]
+            return first
+
+    @property
+    def outdated(self) -> str:
+        """Why nothing may go on from here, if that is so."""
+        with self._disk():
+            row = self._db.execute("SELECT value FROM fact WHERE name = 'outdated'").fetchone()
+            return row[0] if row else ""
+
+    def mark(self, why: str) -> None:
+        """Nothing may go on from here, ever: others know more of what this site has said than it does."""
+        with self._written():
+            self._db.execute("INSERT OR REPLACE INTO fact VALUES ('outdated', ?)", (why,))
+
     def unanswered(self, receiver: str) -> list[Sent]:
         """What is to be said again to one who may not have heard it, in order."""
         return self._sent("fate = ? AND receiver = ?", (Fate.UNKNOWN, receiver))
@@ -174,8 +193,12 @@ class Journal:
     @property
     def begun(self) -> bool:
         """Whether anything was ever said."""
+        return self.begun_in(0)
+
+    def begun_in(self, round_: int) -> bool:
+        """Whether anything was said in this round, or later."""
         with self._disk():
-            return self._db.execute("SELECT 1 FROM verb LIMIT 1").fetchone() is not None
+            return self._db.execute("SELECT 1 FROM verb WHERE round >= ? LIMIT 1", (round_,)).fetchone() is not None
 
     def shut(self) -> None:
         with self._disk():
@@ -198,10 +221,10 @@ class Journal:
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
+                self._db.execute("COMMIT")
             except BaseException:
                 self._db.execute("ROLLBACK")
                 raise
-            self._db.execute("COMMIT")
 
     @contextmanager
     def _disk(self) -> Iterator[None]:

@@ -11,7 +11,6 @@ import logging
 import random
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -28,7 +27,7 @@ _GREETING = 10.0  # seconds for a HELLO
 _SOON, _LATER = 0.1, 3.0  # seconds before a line is dialled again: first, and at last
 _TICK = 0.5  # seconds between two looks at what has had no answer
 _MOST_REFUSED = 32  # messages of one line that are refused before the line is
-_MOST_QUEUED = 4096  # answers that wait for one who does not listen
+_MOST_QUEUED = 256  # messages that wait for one who does not listen: what is dropped comes again
 _CHANNEL = (
     # Found by measurement (`benchmarks/transport.py`): whole messages in one frame, and windows that hold some.
     ("grpc.http2.max_frame_size", 4 << 20),
@@ -46,6 +45,9 @@ _CHANNEL = (
     ("grpc.min_reconnect_backoff_ms", 1_000),
     ("grpc.max_reconnect_backoff_ms", 2_000),
     ("grpc.so_reuseport", 0),
+    # Strangers may not keep connections open that say nothing.
+    ("grpc.server_handshake_timeout_ms", 5_000),
+    ("grpc.max_concurrent_streams", 8),
 )
 
 Queue = asyncio.Queue[bytes | None]
@@ -105,7 +107,13 @@ class Lines:
     def _begin(self, doing: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(doing)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._over)
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        """None of them ends by itself: one that failed would leave a site that waits for ever."""
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._post.broken(f"the site's lines have failed: {error}")
 
     def _dialled(self, peer: str) -> None:
         if peer not in self._to:
@@ -138,10 +146,10 @@ class Lines:
         await self._server.start()
 
     async def _end(self) -> None:
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        while tasks := list(self._tasks):
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=1.0)  # one that had just been done with something may not have noticed
         await self._server.stop(0.5)
 
     async def _exchange(self, _: Any, context: Any) -> None:
@@ -167,7 +175,10 @@ class Lines:
             older, self._from[peer] = self._from.get(peer), asyncio.Queue()
             if older is not None:
                 older.put_nowait(None)  # that line is dead, and nobody has noticed
-            await self._talk(peer, self._from, context.read, context.write)
+            try:
+                await self._talk(peer, self._from, context.read, context.write)
+            finally:  # gRPC does not tell why
+                log.info("its line has ended, as by a message of over %d bytes", self._most, extra={"peer": peer})
 
     async def _keep_line(self, peer: str) -> None:
         """Dial again and again."""
@@ -206,6 +217,10 @@ class Lines:
         admitted, answers = self._post.admit(peer, first)
         if not admitted:
             return False
+        heard = await asyncio.wait_for(call.read(), _GREETING)  # what it has heard of us, before we say more
+        if not isinstance(heard, bytes):
+            return False
+        answers += self._post.take(peer, heard)
         queue = self._to[peer] = asyncio.Queue()
         for data in [*answers, *self._post.backlog(peer)]:
             queue.put_nowait(data)
@@ -223,14 +238,17 @@ class Lines:
         """Both directions of a line, until one of them ends."""
         queue = lines[peer]
         assert queue is not None
-        counts, refused = self._post.counts, self._post.counts["refused"]
+        counts = self._post.counts
 
         async def hear() -> None:
+            refused = 0
             while isinstance(data := await read(), bytes):
                 counts["bytes_received"] += len(data)
+                before = counts["refused"]
                 for answer in self._post.take(peer, data):
                     queue.put_nowait(answer)
-                if counts["refused"] - refused > _MOST_REFUSED or queue.qsize() > _MOST_QUEUED:
+                refused += counts["refused"] - before
+                if refused > _MOST_REFUSED or queue.qsize() > _MOST_QUEUED:
                     log.warning(
                         "hung up: too much of what it says is refused, or it does not listen", extra={"peer": peer}
                     )
@@ -253,8 +271,7 @@ class Lines:
                 lines[peer] = None
             for task in both:
                 task.cancel()
-            with suppress(BaseException):
-                await asyncio.gather(*both, return_exceptions=True)
+            await asyncio.gather(*both, return_exceptions=True)
 
 
 def _why(error: BaseException) -> str:

@@ -5,21 +5,25 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tacit.errors import TacitError
 from tacit.networks import Costs
+from tacit.privacy.planning import guarantee, plan
 from tacit.runs import storage
+from tacit.runs.cost import finite
 from tacit.sites.build import Built
 from tacit.sites.journal import Journal
 from tacit.sites.lines import Lines
 from tacit.sites.peers import Peers, neighbours, speaks
 from tacit.sites.post import Post
-from tacit.sites.run import SiteRun
+from tacit.sites.run import SiteRun, check_journal
 from tacit.sites.status import State, Status
 from tacit.tasks import Task
+from tacit.topology import GraphMethod, Signals
 from tacit.topology.files import write_graph
 from tacit.topology.learner import matrices, to_networkx
 from tacit.topology.learning import Learning
@@ -35,12 +39,19 @@ class Node:
     def __init__(self, built: Built, wires: Callable[..., Lines] = Lines) -> None:
         site, names = built.site, built.description.sites
         self.built, self.site, self.state = built, site, "starting"
-        self._lock = _locked(site.state)
         self.journal = Journal(site.state / "journal.sqlite", built.description.network)
-        self.lines = wires(site.identity, site.listening, {one.name: one.address for one in site.agreed.sites})
-        forgiving = getattr(built.algorithm, "forgiving", False)
-        may_speak = speaks(built.graph, names, site.name)
-        self.post = Post(self.journal, built.description, site.name, self.lines, may_speak, forgiving=forgiving)
+        most = _largest(built.task)
+        self.lines = wires(site.identity, site.listening, {one.name: one.address for one in site.agreed.sites}, most)
+        self.post = Post(
+            self.journal,
+            built.description,
+            site.name,
+            self.lines,
+            speaks(built.graph, names, site.name),
+            forgiving=getattr(built.algorithm, "forgiving", False),
+            most=most,
+            silence=site.patience,
+        )
         costs = Costs(**built.config.network.model_dump())
         self.network = Peers(built.graph, names, self.post, site.patience, costs)
         self.around = sorted({names[j] for j in self._neighbours()})
@@ -54,8 +65,8 @@ class Node:
         try:
             self.lines.open(self.post)
             self.lines.dial(self.around)
-            if not self.journal.begun:
-                self.post.meet(self.around)
+            # One that starts again hears first what the others know of it; whoever is away then is not waited for.
+            self.post.meet(self.around, self.site.patience if self.journal.begun else None)
             result = self._train(watch) if isinstance(self.built.task, Task) else self._learn(watch)
             if not getattr(self.run, "interrupted", False):  # else it will be back
                 self._part(result["stopped"])
@@ -67,7 +78,6 @@ class Node:
         finally:
             self.lines.shut()
             self.journal.shut()
-            os.close(self._lock)
 
     def status(self) -> Status:
         """What may be told to whoever watches. ε is at most this; it is computed now and then, ahead of the rounds."""
@@ -120,14 +130,20 @@ class Node:
     def _learn(self, watch: Callable[[Status], None]) -> dict[str, Any]:
         """Graph learning keeps no state on disk: it is done again from what was said and heard."""
         built, folder = self.built, self.site.state
+        assert isinstance(built.task, Signals)
+        assert isinstance(built.algorithm, GraphMethod)
+        (folder / "result.json").unlink(missing_ok=True)
+        check_journal(built.algorithm, built.task, self.journal, 0, folder)
         built.task.ledger.repeat(0)
-        run = Learning(built.task, built.algorithm, self.network, delta=built.delta)  # type: ignore[arg-type]
+        lines = plan(built.algorithm, built.task.sampling, built.task.nodes)
+        spent = finite(float(guarantee(lines, built.delta).max()))
+        self._seen.update(epsilon=spent, planned=spent)
+        run = Learning(built.task, built.algorithm, self.network, delta=built.delta)
         self.run, self.state = run, "running"
         log.info("goes on" if self.journal.begun else "begins", extra={"round": 0, "rounds": built.algorithm.rounds})
 
         def look(run: Learning) -> None:
-            self._seen.update(round=run.t, epsilon=run.privacy.guaranteed)
-            self._seen["planned"] = self._seen["epsilon"]
+            self._seen["round"] = run.t
             watch(self.status())
 
         run.go(look)
@@ -158,12 +174,20 @@ class Node:
         return {j for t in range(graph.period or _ROUNDS) for side in neighbours(graph, node, t) for j in side}
 
 
-def _locked(folder: Path) -> int:
-    """Two processes with one ledger would each tell half of what was released."""
+def _largest(task: Task | Signals) -> int:
+    """Bytes of the largest message: two vectors of doubles, and a description."""
+    return (2 << 20) + 2 * 8 * (task.d if isinstance(task, Task) else task.p)
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """The only process that works in a folder: two with one ledger would each tell half of what was released."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
+        yield
+    except BlockingIOError:
         raise TacitError(f"another process works in {folder}: a site is one process") from None
-    return handle
+    finally:
+        os.close(handle)

@@ -98,8 +98,10 @@ class Peers(Network):
         if self._post.forgiving:
             raise TacitError(f"{kind.name.lower()} asks every node, and this run goes on without those that are silent")
         others = [j for j in range(self.graph.nodes) if j != self._node]
-        heard, _, _ = self._exchange(kind, {"0": rows[0]}, {j: {"0": rows[0]} for j in others}, others)
-        return torch.stack([rows[0] if j == self._node else heard[j]["0"] for j in range(self.graph.nodes)])
+        own: Tensors = {"0": rows[0]}
+        heard, said, _ = self._exchange(kind, own, dict.fromkeys(others, own), others)
+        heard[self._node] = next(iter(said.values()), own)  # after a crash, what was said before it
+        return torch.stack([heard[j]["0"] for j in range(self.graph.nodes)])
 
     def _exchange(
         self, kind: Kind, like: Tensors, outgoing: Mapping[int, Tensors], sources: Sequence[int]

@@ -8,6 +8,8 @@ neither a crash nor a message that is lost, late or sent twice makes anything co
 from __future__ import annotations
 
 import logging
+import math
+import statistics
 import threading
 import time
 from collections import Counter
@@ -26,7 +28,7 @@ from tacit.sites.wire import MOST, VALUES, Kind, Link, Message, decode, encode
 
 log = logging.getLogger(__name__)
 Tensors = Mapping[str, Tensor]
-_AHEAD = 16  # rounds, and messages of one sender, that are held before they are due
+_AHEAD = 16  # messages of one sender that are held before they are due
 _AGAIN, _SELDOM = 2.0, 60.0  # seconds after which a message without an answer is said again: first, and at last
 
 
@@ -51,8 +53,8 @@ class Returned(NamedTuple):
 class Post:
     """The site `me` among `description.sites`. First comes what the computing thread calls, then what the wires do.
 
-    `speaks` says who may say something to this site in a verb. With `forgiving`, whoever is silent for too long is left
-    out, and missed messages are taken back; else everyone is waited for.
+    `speaks` says who may say something to this site in a verb. With `forgiving`, whoever is silent for too long, or has
+    not been reached for `silence` seconds, is left out, and missed messages are taken back; else all are waited for.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Post:
         *,
         forgiving: bool,
         most: int = MOST,
+        silence: float = math.inf,
     ) -> None:
         self.me, self.forgiving, self.counts = me, forgiving, Counter[str]()
         self.waiting_for: tuple[str, ...] = ()
@@ -76,8 +79,11 @@ class Post:
             most,
         )
         self.peers = {name: Standing() for name in description.sites if name != me}
-        self._round = self._next = 0  # the round we are in, and the first of which nothing was said yet
-        self._rejoin, self._outdated = 0, ""
+        self._silence = silence
+        self._knew = journal.rounds
+        self._round, self._next = 0, self._knew  # the round we are in, and the first of which nothing was said yet
+        self._rejoin: dict[str, int] = {}
+        self._wrong = journal.outdated
         self._held: dict[tuple[Verb, str], tuple[bytes, Tensors]] = {}
         self._expecting: tuple[Verb, Mapping[str, Expected]] | None = None
         self._due: dict[tuple[Verb, str], tuple[float, float]] = {}
@@ -89,8 +95,10 @@ class Post:
         """Begin a round; or, where others have gone on without us, do nothing and tell the round they are in."""
         with self._changed:
             self._check_state()
-            if self._rejoin > round_:
-                return self._rejoin
+            ahead = [there for there in self._rejoin.values() if there > round_]
+            if ahead and not self._journal.begun_in(round_):  # what was said counts
+                self._rejoin = {}
+                return statistics.median_low(ahead)  # a liar among several moves us by less
             jumped = round_ > self._next
             self._round, self._next = round_, max(self._next, round_)
             for verb, sender in [key for key in self._held if key[0].round < round_]:
@@ -108,6 +116,9 @@ class Post:
             self._next = max(self._next, verb.round + 1)
             return {to: self._read(data, self._link(to)).tensors for to, data in before.items()}
         with self._changed:
+            self._check_state()
+            for to in messages if self.forgiving else ():
+                self._look_for(to)
             there = [to for to in messages if not (self.forgiving and self._is_away(to, verb.round))]
             self._next = max(self._next, verb.round + 1)
         said = {to: encode(Message(self._link(to), *_head(verb), tensors=messages[to]), self._most) for to in there}
@@ -137,10 +148,10 @@ class Post:
         heard = {sender: self._read(data, self._link(sender).back()).tensors for sender, data in decided[0].items()}
         return heard, [self._returned(one) for one in decided[1]]
 
-    def meet(self, others: Sequence[str], every: float = 30.0) -> None:
-        """Wait until all of them have said HELLO."""
+    def meet(self, others: Sequence[str], longest: float | None = None, every: float = 30.0) -> None:
+        """Wait until all of them have said HELLO, and what they have heard of us."""
         with self._changed:
-            self._wait(lambda: [name for name in others if not self.peers[name].up], None, every)
+            self._wait(lambda: [name for name in others if not self.peers[name].told], longest, every)
 
     def settle(self, patience: float) -> set[str]:
         """Wait until all that was said has its fate, or as long as someone who owes an answer is there and `patience`
@@ -177,9 +188,9 @@ class Post:
     def hello(self, to: str) -> bytes:
         """Who we are, what we know of the network, and the first round of which something may still come."""
         with self._changed:
-            rounds = [sent.verb.round for sent in self._journal.unanswered(to)]
-            text = self._description.text
-            return encode(Message(self._link(to), Kind.HELLO, min([self._round, *rounds]), text=text), self._most)
+            first = self._journal.first_unanswered(to)
+            begins = self._round if first is None else min(self._round, first)
+            return encode(Message(self._link(to), Kind.HELLO, begins, text=self._description.text), self._most)
 
     def backlog(self, to: str) -> list[bytes]:
         """All that one has not answered, for a line that is new."""
@@ -188,14 +199,24 @@ class Post:
     def connected(self, peer: str, by: int) -> None:
         """A line to or from it is there (1), or is gone (−1)."""
         with self._changed:
-            self.peers[peer].lines += by
+            self.peers[peer].count(by)
+            self._changed.notify_all()
+
+    def broken(self, why: str) -> None:
+        """The wires cannot go on: neither can the site."""
+        with self._changed:
+            self._wrong = self._wrong or why
             self._changed.notify_all()
 
     def again(self) -> None:
-        """Say again what has had no answer for long."""
+        """Say again what has had no answer for long, and HELLO to those we go on without: they may do so too."""
         now = time.monotonic()
         with self._changed:
             due = {key for key, (when, _) in self._due.items() if when <= now}
+            lonely = [name for name, peer in self.peers.items() if peer.absent and peer.greeted + _AGAIN <= now]
+        for name in lonely:
+            self.peers[name].greeted = now
+            self._wires.send(name, self.hello(name))
         for to in {to for _, to in due}:
             for sent in self._journal.unanswered(to):
                 if (sent.verb, to) in due:
@@ -239,14 +260,14 @@ class Post:
             return self._heard(message, data)
         if message.kind == Kind.HELLO:
             return self._greeted(message)
+        if message.round > self._description.rounds:
+            raise WireError(f"{message.link.sender} sent {message}, and there are {self._description.rounds} rounds")
         if message.kind == Kind.ABSENT and self.forgiving:
-            self._rejoin = max(self._rejoin, min(message.round, self._description.rounds))
+            self._rejoin[message.link.sender] = message.round
             peer.begins = max(peer.begins, message.round)
-        elif message.kind == Kind.HEARD and message.round > self._journal.rounds:
-            self._outdated = (
-                f"{message.link.sender} has heard {message.round} rounds of this site, and its state folder knows of "
-                f"{self._journal.rounds}: an older copy, whose ledger would tell too little; put the latest one back"
-            )
+        elif message.kind == Kind.HEARD and not peer.told:
+            peer.told = True
+            self._compare(message)
         elif message.kind == Kind.GOODBYE:
             peer.left = message.round
             log.info(
@@ -258,15 +279,28 @@ class Post:
             return self._answered(message, Verb(message.round, message.about, message.sequence))
         return []
 
+    def _compare(self, message: Message) -> None:
+        """Others must not have heard more of this site than it knew at its start: its ledger would lack something."""
+        if message.round > self._knew:
+            self._wrong = (
+                f"{message.link.sender} has heard {message.round} rounds of this site, and its state folder knew of "
+                f"{self._knew}: an older copy, whose ledger lacks what was released since; put the latest one back"
+            )
+            self._journal.mark(self._wrong)
+
     def _heard(self, message: Message, data: bytes) -> list[Message]:
         """Values: used before, too late, a lie, too early, or to be held until they are due."""
         verb, sender = Verb(message.round, message.kind, message.sequence), message.link.sender
+        if verb.round >= self._description.rounds:
+            raise WireError(f"{sender} sent {message}, and there are {self._description.rounds} rounds")
+        self.peers[sender].round = max(self.peers[sender].round, verb.round + 1)
+        over = verb.round < self._round or self._journal.is_closed(verb)  # asked first: what is used is closed after
         used = self._journal.used(verb, sender)
         if used is not None:
             if used != digest(data):
                 raise WireError(f"{sender} sent {message} twice, with different contents")
             return [message.answer(Kind.RECEIVED)]
-        if verb.round < self._round or self._journal.is_closed(verb):
+        if over:
             self.counts["missed"] += 1
             log.info("%s came too late", message, extra={"peer": sender})
             return [message.answer(Kind.MISSED)]
@@ -275,15 +309,14 @@ class Post:
             if held[0] != data:
                 raise WireError(f"{sender} sent {message} twice, with different contents")
             return []
-        if not self._speaks(verb, sender):
+        expected = self._expecting[1] if self._expecting is not None and self._expecting[0] == verb else None
+        if not self._speaks(verb, sender) or (expected is not None and sender not in expected):
             raise WireError(f"{sender} sent {message}, in which it has nothing to say to this site")
-        if self._expecting is not None and self._expecting[0] == verb:
-            self._fit(message.tensors, self._expecting[1][sender], message)
-        early = verb.round > self._round + _AHEAD or sum(who == sender for _, who in self._held) >= _AHEAD
-        if not early:  # else it will come again
+        if expected is not None:
+            self._fit(message.tensors, expected[sender], message)
+        if verb.round == self._round or sum(who == sender for _, who in self._held) < _AHEAD:  # else it will come again
             self.counts["received"] += 1
             self._held[verb, sender] = (data, message.tensors)
-            self.peers[sender].round = max(self.peers[sender].round, verb.round)
         return []
 
     def _greeted(self, message: Message) -> list[Message]:
@@ -296,7 +329,7 @@ class Post:
             raise WireError(f"{sender} knows another network: {why or 'its description is written otherwise'}")
         peer = self.peers[sender]
         peer.begins, peer.left = message.round, None
-        heard = Message(self._link(sender), Kind.HEARD, self._journal.heard(sender))
+        heard = Message(self._link(sender), Kind.HEARD, max(self._journal.heard(sender), peer.round))
         if not peer.absent:
             return [heard]
         peer.absent = False
@@ -352,9 +385,16 @@ class Post:
         return names
 
     def _check_state(self) -> None:
-        """A ledger that has lost releases must not be gone on with."""
-        if self._outdated:
-            raise TacitError(self._outdated)
+        """A ledger that has lost releases must not be gone on with, nor a site whose wires are dead."""
+        if self._wrong:
+            raise TacitError(self._wrong)
+
+    def _look_for(self, peer: str) -> None:
+        """One that we only speak to may never be missed by hearing: what it cannot get would be lost to all."""
+        standing = self.peers[peer]
+        if not standing.absent and standing.away > self._silence:
+            standing.absent = True
+            log.warning("not reached for %g seconds: going on without it", self._silence, extra={"peer": peer})
 
     def _is_away(self, peer: str, round_: int) -> bool:
         standing = self.peers[peer]
@@ -380,10 +420,11 @@ class Post:
         except WireError as error:
             raise WireError(f"{message.link.sender} sent {message}, in which {error}") from None
 
-    def _spoken(self, sent: Sent, again: float = _AGAIN) -> bytes:
+    def _spoken(self, sent: Sent, pause: float = 0.0) -> bytes:
         """What is about to leave, with a line in the log that can be held against the ledger."""
+        pause = min(max(pause, _AGAIN), _SELDOM)
         with self._changed:
-            self._due[sent.verb, sent.receiver] = (time.monotonic() + again, min(again, _SELDOM))
+            self._due[sent.verb, sent.receiver] = (time.monotonic() + pause, pause)
         what = {"round": sent.verb.round, "kind": sent.verb.kind.name, "sequence": sent.verb.sequence}
         log.debug("says", extra={"peer": sent.receiver, **what, "digest": digest(sent.data).hex()})
         return sent.data

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +12,38 @@ from typing import Any
 
 import safetensors.torch
 
+from tacit.errors import TacitError
+from tacit.privacy.planning import Method
 from tacit.runs import storage
 from tacit.runs.checkpoint import Checkpoint
 from tacit.runs.cost import finite
 from tacit.runs.run import Row, Run
 from tacit.sites.journal import Journal
+from tacit.tasks import Task
+from tacit.topology import Signals
+
+log = logging.getLogger(__name__)
+
+
+def first_step(method: Method, task: Task | Signals, t: int) -> int:
+    """The first step of round t that releases something; past all steps where there is none."""
+    if t >= method.rounds:
+        return sys.maxsize
+    return min((step for step, _, _ in method.releases(t, task.nodes)), default=0)
+
+
+def check_journal(method: Method, task: Task | Signals, journal: Journal, t: int, folder: Path) -> None:
+    """A journal that knows less than the ledger is an older one: what was sent would be sent again, otherwise.
+
+    A crash can leave one round in the ledger of which nothing was said.
+    """
+    last = max((line.step for line in task.ledger.releases()), default=-1)
+    planned = any(list(method.releases(0, task.nodes)))
+    if planned and last >= first_step(method, task, max(t, journal.rounds) + 1) > 0:
+        raise TacitError(
+            f"{folder / 'journal.sqlite'} knows of less than the ledger, as an older one or a new one does: "
+            "put the run's own back"
+        )
 
 
 class SiteRun(Run):
@@ -32,6 +61,7 @@ class SiteRun(Run):
     def go_on(self, folder: Path) -> SiteRun:
         """Keep everything in `folder`; what is there already is taken up."""
         self.out = folder
+        self._check_current()
         kept = self._journal.last()
         if kept is not None:
             facts, path = json.loads(kept[0]), folder / "journal.sqlite"
@@ -39,13 +69,22 @@ class SiteRun(Run):
             at.check_ledger(self.task.ledger, folder)
             self._return_to(at)
             self._began = time.monotonic() - facts["seconds"]
-        planned = [step for step, _, _ in self.algorithm.releases(self.t, self.task.nodes)]
-        self.task.ledger.repeat(min(planned, default=0))
+        (folder / "result.json").unlink(missing_ok=True)  # what it says of ε is of an earlier end
+        check_journal(self.algorithm, self.task, self._journal, self.t, folder)
+        self._repeat()
         if (folder / "history.csv").is_file():
-            self.history = [row for row in storage.read_history(folder / "history.csv") if row["round"] <= self.t]
+            self.history = self._remembered(folder / "history.csv")
         self.bound = self._bound()
         storage.write_config(folder / "config.toml", self.config)
         return self
+
+    def _remembered(self, path: Path) -> list[Row]:
+        """A power cut may have torn the file, which nothing depends on."""
+        try:
+            return [row for row in storage.read_history(path) if row["round"] <= self.t]
+        except (TacitError, KeyError, TypeError):
+            log.warning("%s is damaged, and begins anew", path)
+            return []
 
     def result(self) -> dict[str, Any]:
         return {"site": self._site, **super().result()}
@@ -65,23 +104,31 @@ class SiteRun(Run):
         self._journal.checkpoint(self.t, json.dumps(facts), safetensors.torch.save(state))
 
     def finish(self) -> None:
+        self._check_current()  # of a ledger that lacks something nothing may be told
         self.checkpoint()
         super().finish()
+
+    def _check_current(self) -> None:
+        if self._journal.outdated:
+            raise TacitError(self._journal.outdated)
 
     def _begins(self) -> bool:
         if self.t and self.t % self._often == 0:
             self.checkpoint()
-        while self.t < self.rounds:
-            t = self.network.begin(self.t)
-            if t == self.t:
-                return True
+        while (t := self.network.begin(self.t)) > self.t:
             self._at = replace(self._at, t=t)  # rounds that the others made without this site
+            self.bound = self._bound()
             self.checkpoint()
-        return False
+        return self.t < self.rounds  # else all is over that was still held, and its senders have been told
 
     def _return_to(self, at: Checkpoint) -> None:
         self._at, self.task.draws, self.network.traffic = at, at.draws, replace(at.traffic)
+        self._repeat()
         self._cost = self._new_cost()
+
+    def _repeat(self) -> None:
+        """What the ledger has of rounds that are to come may be made once more."""
+        self.task.ledger.repeat(first_step(self.algorithm, self.task, self.t))
 
     def _bound(self) -> float | None:
         """What is in the ledger already, from before a crash perhaps, and what is planned until the next evaluation."""

@@ -56,6 +56,7 @@ class Learning:
         self.history: list[Row] = []
         self.converged: bool | None = None
         self.stopped: str | None = None
+        self.interrupted = False
         self.t = 0
         self._began = time.monotonic()
         self._state = method.start(task, network.graph, z)
@@ -89,6 +90,7 @@ class Learning:
                 watch(self)
         except KeyboardInterrupt:
             self.stopped = f"stopped by hand after {self.t} of at most {self.method.rounds} rounds"
+            self.interrupted = True
         except BudgetExceeded as refusal:
             self.stopped = str(refusal)
         if self.converged is False and not self.stopped and not self.quiet:
