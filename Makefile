@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 # One thread a test process: the processes already fill the cores.
 TEST_ENV := OMP_NUM_THREADS=1
 
-.PHONY: setup demo test lint proto browser audit bench clean
+.PHONY: setup demo test lint proto browser audit chaos bench clean
 
 setup: $(VENV)/.ready
 
@@ -39,6 +39,10 @@ test: lint browser
 # Every method and the whole gallery attacked at length; what each reaches is printed.
 audit: setup
 	$(TEST_ENV) $(BIN)/python -m pytest -m full -rA -n 2 --dist worksteal tests/audit/test_full.py
+
+# Sites at length: hundreds of kills, lost messages, frozen sites, thousands of lies and of connections without a right.
+chaos: setup
+	$(TEST_ENV) $(BIN)/python -m pytest -m full -rA -n 2 --dist worksteal tests/sites
 
 # Opacus is measured beside Tacit; other peers get environments of their own under benchmarks/.venv.
 bench: setup

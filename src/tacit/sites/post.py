@@ -39,7 +39,7 @@ class Wires(Protocol):
         """Over our line to it, if there is one now."""
 
     def answer(self, peer: str, data: bytes) -> None:
-        """Over its line to us, if there is one now."""
+        """Over its line to us, if there is one now. Nothing but HELLO goes to one whose HEARD has not been taken."""
 
 
 class Returned(NamedTuple):
@@ -105,8 +105,8 @@ class Post:
                 del self._held[verb, sender]
                 self.counts["missed"] += 1
                 self._answer(sender, self._about(verb, sender, Kind.MISSED))
-        for peer in self.peers if jumped else ():  # they need not wait for the rounds that were left out
-            self._wires.send(peer, self.hello(peer))
+        for peer in [name for name, standing in self.peers.items() if standing.up] if jumped else ():
+            self._wires.send(peer, self.hello(peer))  # it need not wait for the rounds that were left out
         return round_
 
     def say(self, verb: Verb, messages: Mapping[str, Tensors]) -> dict[str, Tensors]:

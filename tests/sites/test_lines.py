@@ -1,0 +1,454 @@
+"""Real lines on this machine: who may not come in does not, and whatever comes, the site works on with the others."""
+
+import logging
+import os
+import shutil
+import socket
+import ssl
+import threading
+import time
+from datetime import timedelta
+from itertools import cycle, islice
+
+import grpc
+import pytest
+import torch
+
+from tacit.errors import TacitError
+from tacit.sites import certificates, lines, logs
+from tacit.sites.certificates import Pair, make_site
+from tacit.sites.journal import Journal, Verb
+from tacit.sites.lines import METHOD, SERVICE, Lines
+from tacit.sites.post import Post
+from tacit.sites.trust import Identity
+from tacit.sites.wire import Kind, Link, Message, decode, encode
+
+from .cases import MIX, ONE, described, value
+
+SITES = ("a", "b", "c")
+DESCRIPTION = described(SITES)
+MOST = 1 << 20
+
+
+class Papers:
+    """Certificates, good and bad: made once."""
+
+    def __init__(self, folder):
+        self.folder, self.elsewhere, self.late = folder, folder / "elsewhere", folder / "late"
+        for name in (*SITES, "stranger"):
+            make_site(folder, name)
+        make_site(self.elsewhere, "b")
+        self.late.mkdir()
+        for path in folder.glob("authority.*"):
+            shutil.copy(path, self.late)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(certificates, "_SITE_DAYS", -1)
+            patch.setattr(certificates, "_SKEW", timedelta(days=3))
+            make_site(self.late, "b")
+        self.authority = folder / "authority.crt"
+
+    def identity(self, name):
+        pair = Pair.named(self.folder, name)
+        return Identity.load(pair.certificate, pair.key, self.authority)
+
+    def pem(self, folder, name):
+        pair = Pair.named(folder, name)
+        return [path.read_bytes() for path in (pair.key, pair.certificate)]
+
+
+@pytest.fixture(scope="module")
+def papers(tmp_path_factory):
+    return Papers(tmp_path_factory.mktemp("papers"))
+
+
+class Station:
+    """A site with real lines, at which everyone is waited for."""
+
+    def __init__(self, folder, papers, name, addresses):
+        self.name = name
+        self.journal = Journal(folder / f"{name}.sqlite", DESCRIPTION.network)
+        self.lines = Lines(papers.identity(name), "127.0.0.1:0", addresses, MOST)
+        self.post = Post(
+            self.journal, DESCRIPTION, name, self.lines, lambda verb, sender: True, forgiving=False, most=MOST
+        )
+        self.lines.open(self.post)
+        self.address = addresses[name] = f"127.0.0.1:{self.lines.port}"
+
+    def say(self, other, round_):
+        self.post.begin(round_)
+        self.post.say(Verb(round_, MIX, 0), {other.name: value(float(round_))})
+
+    def hear(self, other, round_):
+        heard, _ = self.post.hear(Verb(round_, MIX, 0), {other.name: ONE}, 5.0)
+        return float(heard[other.name]["0"])
+
+    def known(self):
+        """Everything in the journal."""
+        tables = ("verb", "outbox", "inbox", "checkpoint")
+        with self.journal._disk():
+            return {table: self.journal._db.execute(f"SELECT * FROM {table}").fetchall() for table in tables}
+
+    def shut(self):
+        self.lines.shut()
+        self.journal.shut()
+
+
+class Both:
+    """The site that is attacked, and an honest one."""
+
+    def __init__(self, folder, papers):
+        addresses = {}
+        self.papers, self.a, self.b = papers, *(Station(folder, papers, name, addresses) for name in "ab")
+        self._round = 0
+
+    def work(self):
+        """A round between them, whatever has happened."""
+        for one, other in ((self.a, self.b), (self.b, self.a)):
+            one.say(other, self._round)
+        assert self.a.hear(self.b, self._round) == self.b.hear(self.a, self._round) == self._round
+        self.a.post.settle(5.0)
+        self.b.post.settle(5.0)
+        assert self.a.journal.waiting == self.b.journal.waiting == set()
+        self._round += 1
+
+    def shut(self):
+        self.a.shut()
+        self.b.shut()
+
+
+@pytest.fixture
+def pair(tmp_path, papers):
+    made = Both(tmp_path, papers)
+    made.work()
+    yield made
+    made.shut()
+
+
+def message(sender, kind, round_=0, description=DESCRIPTION, to="a", **facts):
+    return encode(Message(Link(description.network, sender, to), kind, round_, **facts))
+
+
+def hello(sender, description=DESCRIPTION):
+    return message(sender, Kind.HELLO, description=description, text=description.text)
+
+
+class Caller:
+    """Someone with a certificate that is good who dials a site and says what it likes."""
+
+    def __init__(self, address, papers, name, folder=None, target="a"):
+        key, certificate = papers.pem(folder or papers.folder, name)
+        credentials = grpc.ssl_channel_credentials(papers.authority.read_bytes(), key, certificate)
+        options = [("grpc.ssl_target_name_override", target), ("grpc.enable_retries", 0)]
+        options += [("grpc.max_send_message_length", -1)]
+        self.name, self._channel = name, grpc.secure_channel(address, credentials, options)
+        self._said, self._more = [], threading.Condition()
+        self._ended = False
+        self.call = self._channel.stream_stream(f"/{SERVICE}/{METHOD}")(self._saying(), timeout=20)
+
+    def say(self, *data):
+        with self._more:
+            self._said.extend(data)
+            self._more.notify()
+        return self
+
+    def read(self):
+        """The next that is said to it."""
+        return decode(next(self.call), Link(DESCRIPTION.network, "a", self.name))
+
+    def rest(self):
+        """All that is said until the other hangs up, and how it does."""
+        heard = []
+        try:
+            for data in self.call:
+                heard.append(decode(data, Link(DESCRIPTION.network, "a", self.name)))
+        except grpc.RpcError as error:
+            return heard, error.code()
+        return heard, self.call.code()
+
+    def close(self):
+        with self._more:
+            self._ended = True
+            self._more.notify()
+        self.call.cancel()
+        self._channel.close()
+
+    def _saying(self):
+        while True:
+            with self._more:
+                while not self._said and not self._ended:
+                    self._more.wait()
+                if self._ended:
+                    return
+                data = self._said.pop(0)
+            yield data
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def greeted(pair, sender="c"):
+    """A caller that has been let in."""
+    caller = Caller(pair.a.address, pair.papers, sender).say(hello(sender))
+    assert [caller.read().kind for _ in range(2)] == [Kind.HELLO, Kind.HEARD]
+    return caller
+
+
+# Ways to come in that must not be one. Each tells whether the site has said anything over it that only peers hear.
+
+
+def plain(data, patience=10.0):
+    """TCP without TLS."""
+
+    def tried(pair):
+        host, port = pair.a.address.split(":")
+        with socket.create_connection((host, int(port)), 10) as line:
+            line.settimeout(patience)
+            try:
+                line.sendall(data)
+                return line.recv(100)[:1] not in (b"", b"\x15")  # an alert of TLS is no answer
+            except OSError:
+                return False
+
+    return tried
+
+
+def tls(certificate):
+    """TLS, with the files that `certificate` finds."""
+
+    def tried(pair):
+        context = ssl.create_default_context(cafile=str(pair.papers.authority))
+        context.set_alpn_protocols(["h2"])
+        files = certificate(pair.papers)
+        if files is not None:
+            context.load_cert_chain(files.certificate, files.key)
+        host, port = pair.a.address.split(":")
+        with socket.create_connection((host, int(port)), 10) as line:
+            line.settimeout(10.0)
+            try:
+                with context.wrap_socket(line, server_hostname="a") as wrapped:
+                    wrapped.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000"))
+                    return wrapped.recv(100) != b""
+            except OSError:  # with it the errors of TLS
+                return False
+
+    return tried
+
+
+def called(name, first, folder=lambda papers: papers.folder):
+    """A line of gRPC on which `first` is said."""
+
+    def tried(pair):
+        with Caller(pair.a.address, pair.papers, name, folder(pair.papers)) as caller:
+            caller.say(first)
+            heard, _ = caller.rest()
+        return any(one.kind != Kind.REFUSED for one in heard)
+
+    return tried
+
+
+OTHER = described(SITES, algorithm={"name": "sgp", "lr": 0.25})
+REFUSED = "a connection was refused: "
+WAYS = {
+    "nothing": (plain(b"", 0.2), None),
+    "plain text": (plain(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"), REFUSED),
+    "plain HTTP/2": (plain(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9)), REFUSED),
+    "garbage": (plain(bytes(range(256)) * 8), REFUSED),
+    "half a handshake": (plain(bytes.fromhex("1603010200010001fc0303") + bytes(40), 0.2), None),
+    "no certificate": (tls(lambda papers: None), REFUSED + "PEER_DID_NOT_RETURN_A_CERTIFICATE"),
+    "another authority": (
+        tls(lambda papers: Pair.named(papers.elsewhere, "b")),
+        REFUSED + "CERTIFICATE_VERIFY_FAILED",
+    ),
+    "expired": (tls(lambda papers: Pair.named(papers.late, "b")), REFUSED + "CERTIFICATE_VERIFY_FAILED"),
+    "a stranger": (
+        called("stranger", hello("b")),
+        "turned away: its certificate is good, but it is no site of this network",
+    ),
+    "in another's name": (called("c", hello("b")), "refused: c sent a message whose sender is b"),
+    "another network": (
+        called("c", hello("c", OTHER)),
+        "refused: c knows another network: algorithm.lr is not given here and 0.25 there",
+    ),
+    "values first": (called("c", message("c", MIX, tensors=value(1.0))), "refused: c does not say HELLO first"),
+    "no message": (called("c", b"garbage"), "refused: c sent bytes that are no message"),
+}
+
+
+def watched(caplog):
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def soon(condition, seconds=5.0):
+    until = time.monotonic() + seconds
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.01)
+    return condition()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_nobody_comes_in(pair, caplog, way):
+    tried, told = WAYS[way]
+    before, lost = pair.a.known(), pair.a.post.counts["received"]
+    with logs.native():
+        assert not tried(pair)
+        if told:
+            assert soon(lambda: watched(caplog))
+    assert len(watched(caplog)) == (told is not None), "one line"
+    assert all(line.startswith(told) for line in watched(caplog))
+    assert pair.a.known() == before
+    assert pair.a.post.counts["received"] == lost
+    assert not pair.a.post.peers["c"].up
+    pair.work()
+
+
+def test_the_right_way_in(pair):
+    """What the others lack: so that it is not something else that keeps them out."""
+    assert tls(lambda papers: Pair.named(papers.folder, "c"))(pair)
+    with greeted(pair):
+        assert soon(lambda: pair.a.post.peers["c"].up)
+    assert soon(lambda: not pair.a.post.peers["c"].up)
+    pair.work()
+
+
+def test_a_site_is_told_why_it_is_refused(pair):
+    with Caller(pair.a.address, pair.papers, "c") as caller:
+        heard, code = caller.say(hello("c", OTHER)).rest()
+    assert code == grpc.StatusCode.OK
+    (answer,) = heard
+    assert answer.text == "c knows another network: algorithm.lr is not given here and 0.25 there"
+    with Caller(pair.a.address, pair.papers, "stranger") as caller:
+        assert caller.rest() == ([], grpc.StatusCode.PERMISSION_DENIED)
+
+
+def test_it_calls_only_the_site_it_means(pair, papers, tmp_path, caplog):
+    """An impostor with a good certificate, but another site's, at the address of c."""
+    impostor = Lines(papers.identity("stranger"), "127.0.0.1:0", {}, MOST)
+    impostor.open(pair.a.post)
+    with logs.native():
+        pair.a.lines._addresses["c"] = f"127.0.0.1:{impostor.port}"
+        pair.a.lines.dial(["c"])
+        assert soon(lambda: "a connection was for another site" in watched(caplog))
+    assert not pair.a.post.peers["c"].up
+    impostor.shut()
+    pair.work()
+
+
+def lies():
+    yield b"", "a message of version 0"
+    yield b"\xff" * 100, "bytes that are no message"
+    yield hello("b"), "a message whose sender is b"
+    yield hello("c", OTHER), "another network"
+    yield message("c", MIX, to="b", tensors=value(1.0)), "a message whose receiver is b"
+    yield message("c", MIX, 0, tensors={"0": torch.full((1,), 1.0)}).replace(b"\x80?", b"\xc0\x7f"), "not finite"
+
+
+def test_lies_on_a_good_line(pair, caplog):
+    before = pair.a.known()
+    with greeted(pair) as caller:
+        for number, (data, words) in enumerate(lies(), 1):
+            answer = caller.say(data).read()
+            assert answer.kind == Kind.REFUSED
+            assert words in answer.text
+            assert watched(caplog)[-1] == f"refused: {answer.text}"
+            assert len(watched(caplog)) == number
+        assert pair.a.known() == before
+        pair.work()
+        assert caller.say(hello("c")).read().kind == Kind.HEARD, "the line is there still"
+
+
+def test_a_message_that_is_too_large(pair, caplog):
+    caplog.set_level(logging.INFO)
+    before = pair.a.known()
+    with greeted(pair) as caller:
+        heard, code = caller.say(os.urandom(MOST + 1)).rest()
+        assert heard == []
+        assert code == grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert soon(lambda: not pair.a.post.peers["c"].up)
+    assert pair.a.known() == before
+    pair.work()
+    ended = [
+        record.peer for record in caplog.records if f"ended, as by a message of over {MOST} bytes" in record.message
+    ]
+    assert ended == ["c"]
+
+
+def test_one_who_dials_and_says_nothing(pair, caplog, monkeypatch):
+    monkeypatch.setattr(lines, "_GREETING", 0.1)
+    with Caller(pair.a.address, pair.papers, "c") as caller:
+        assert caller.rest() == ([], grpc.StatusCode.OK)
+    assert watched(caplog) == ["turned away: it dialled and said nothing"]
+    pair.work()
+
+
+def test_a_newer_line_takes_the_place_of_one_that_is_dead(pair):
+    with greeted(pair) as half, greeted(pair) as whole:
+        assert half.rest() == ([], grpc.StatusCode.OK)
+        assert soon(lambda: pair.a.post.peers["c"].lines == 1)
+        assert whole.say(b"garbage").read().kind == Kind.REFUSED
+        pair.a.lines.answer("c", b"for c")
+        assert next(whole.call) == b"for c"
+    pair.work()
+
+
+def test_a_flood_of_lies(pair, caplog):
+    """The line is hung up, and the lines of others are not."""
+    b_lines = pair.a.post.peers["b"].lines
+    with greeted(pair) as caller:
+        heard, code = caller.say(*[b"garbage"] * 1000).rest()
+    assert code == grpc.StatusCode.OK
+    assert len(heard) <= lines._MOST_REFUSED + 1
+    assert len(watched(caplog)) == lines._MOST_REFUSED + 2
+    assert watched(caplog)[-1].startswith("hung up: too much of what it says is refused")
+    assert [record.peer for record in caplog.records if "hung up" in record.getMessage()] == ["c"]
+    pair.work()
+    assert pair.a.post.peers["b"].lines == b_lines
+    assert [record.peer for record in caplog.records if "hung up" in record.getMessage()] == ["c"]
+
+
+def test_one_who_never_listens(pair, caplog, monkeypatch):
+    """What waits for it is bounded."""
+    monkeypatch.setattr(lines, "_MOST_QUEUED", 8)
+    with greeted(pair):
+        for _ in range(100):
+            pair.a.lines.answer("c", bytes(MOST // 2))
+        pair.work()
+        queue = pair.a.lines._from["c"]
+        assert queue is None or queue.qsize() <= 8
+
+
+def test_a_line_that_breaks_is_dialled_again(pair, papers, tmp_path):
+    """What was not answered is said again over the new one."""
+    addresses = pair.a.lines._addresses
+    pair.b.say(pair.a, 1)
+    pair.b.lines.shut()
+    assert soon(lambda: not pair.a.post.peers["b"].up)
+    pair.a.say(pair.b, 1)
+    again = Lines(papers.identity("b"), addresses["b"], addresses, MOST)
+    pair.b.lines, pair.b.post._wires = again, again
+    again.open(pair.b.post)
+    again.dial(["a"])
+    assert pair.a.hear(pair.b, 1) == pair.b.hear(pair.a, 1) == 1.0
+
+
+def test_an_address_that_is_taken(pair, papers, tmp_path):
+    other = Lines(papers.identity("c"), pair.a.address, {})
+    with pytest.raises(TacitError, match=f"cannot listen at {pair.a.address}: the address is taken"):
+        other.open(pair.a.post)
+    other.shut()
+    pair.work()
+
+
+@pytest.mark.full
+def test_a_thousand_ways_in(pair, caplog):
+    accepted, tries = 0, 0
+    with logs.native():
+        for way in islice(cycle(WAYS), 1000):
+            accepted, tries = accepted + WAYS[way][0](pair), tries + 1
+            if tries % 100 == 0:
+                pair.work()
+    print(f"{accepted} accepted of {tries} tried")
+    assert (accepted, tries) == (0, 1000)
+    assert pair.a.post.counts["received"] == pair.b.post.counts["received"] == 11
