@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tacit.sites import lines, post
+from tacit.sites import incoming, lines
 from tests.sites.chaos import Host, Lossy, Recorded, in_threads, made, mass, running
 
 BASE = {
@@ -130,8 +130,8 @@ def test_mass_is_conserved_where_nobody_waits_for_the_killed(tmp_path):
 
 def lossy(folder, monkeypatch, sites, rounds, patience):
     """Three of ten messages and answers never arrive."""
-    monkeypatch.setattr(post, "_AGAIN", 0.1)  # else it takes minutes
-    monkeypatch.setattr(post, "_SELDOM", 0.2)
+    monkeypatch.setattr(incoming, "_AGAIN", 0.1)  # else it takes minutes
+    monkeypatch.setattr(incoming, "_SELDOM", 0.2)
     monkeypatch.setattr(lines, "_TICK", 0.02)
     files = made(folder / "net", {**PUSH_SUM, "rounds": rounds}, sites, patience=patience)
     nodes = in_threads(files, Lossy)

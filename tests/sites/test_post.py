@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tacit.errors import TacitError
 from tacit.graphs.families import one_peer_exponential, ring
-from tacit.sites import post as posts
+from tacit.sites import incoming as posts
 from tacit.sites.journal import Fate, Verb
 from tacit.sites.peers import Peers, speaks
 from tacit.sites.post import Post

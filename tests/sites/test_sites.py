@@ -9,7 +9,7 @@ import torch
 
 from tacit import reports
 from tacit.runs import Config, from_config
-from tacit.sites import lines, post
+from tacit.sites import incoming, lines
 from tacit.sites.build import build
 from tacit.sites.config import Site
 from tacit.sites.journal import Fate, Journal
@@ -179,7 +179,7 @@ def weight(nodes):
 
 
 def test_a_third_of_all_messages_is_lost(tmp_path, monkeypatch):
-    monkeypatch.setattr(post, "_AGAIN", 0.05)
+    monkeypatch.setattr(incoming, "_AGAIN", 0.05)
     monkeypatch.setattr(lines, "_TICK", 0.05)
     _, made = network(tmp_path, patience=0.3, **CASES["sgp"], rounds=12)
     nodes = started(made, Lossy)

@@ -119,12 +119,10 @@ class Node:
             last = run.history[-1] if run.history else {"round": None, "accuracy": None}
             self._seen.update(round=run.t, epsilon=run.bound, accuracy=last["accuracy"])
             if last["round"] == run.t:
-                told = {key: last[key] for key in ("round", "accuracy", "guaranteed")}
-                log.info("evaluated", extra=told)
+                log.info("evaluated", extra={key: last[key] for key in ("round", "accuracy", "guaranteed")})
             watch(self.status())
 
         run.go(look)
-        look(run)
         return run.result()
 
     def _learn(self, watch: Callable[[Status], None]) -> dict[str, Any]:

@@ -14,9 +14,10 @@ from torch import Tensor
 from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.networks.network import Costs, Network
+from tacit.sites.incoming import Tensors
 from tacit.sites.journal import Verb
 from tacit.sites.payload import Expected
-from tacit.sites.post import Post, Returned, Tensors
+from tacit.sites.post import Post, Returned
 from tacit.sites.wire import Kind
 
 
