@@ -178,7 +178,7 @@ class Lines:
             try:
                 await self._talk(peer, self._from, context.read, context.write)
             finally:  # gRPC does not tell why
-                log.info("its line has ended (over %d bytes at once would end it too)", self._most, extra={"peer": peer})
+                log.info("its line has ended (over %d bytes at once would end it)", self._most, extra={"peer": peer})
 
     async def _keep_line(self, peer: str) -> None:
         """Dial again and again."""
