@@ -64,8 +64,7 @@ class Lines:
 
     def __init__(self, identity: Identity, listen: str, addresses: Mapping[str, str], most: int = MOST) -> None:
         self._identity, self._listen, self._addresses, self._most = identity, listen, addresses, most
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="lines", daemon=True)
+        self._thread: threading.Thread | None = None
         self._to: dict[str, Queue | None] = {}  # by those we dial; None while there is no line
         self._from: dict[str, Queue | None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -75,6 +74,8 @@ class Lines:
         """Listen; whoever comes is brought to `post`."""
         self._post = post
         memory.keep()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="lines", daemon=True)
         self._thread.start()
         self._wait_for(self._serve())
         self._loop.call_soon_threadsafe(self._begin, self._often())
@@ -86,10 +87,11 @@ class Lines:
 
     def shut(self) -> None:
         """Hang up."""
-        if self._thread.is_alive():
+        if self._thread is not None and self._thread.is_alive():
             self._wait_for(self._end())
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
+            self._loop.close()
 
     def send(self, peer: str, data: bytes) -> None:
         self._loop.call_soon_threadsafe(self._send, peer, data)
@@ -151,6 +153,9 @@ class Lines:
                 task.cancel()
             await asyncio.wait(tasks, timeout=1.0)  # one that had just been done with something may not have noticed
         await self._server.stop(0.5)
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        if left:  # gRPC's own, which put away what is left of calls
+            await asyncio.wait(left, timeout=2.0)
 
     async def _exchange(self, _: Any, context: Any) -> None:
         """A line that another site has dialled."""

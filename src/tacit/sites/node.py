@@ -15,6 +15,7 @@ from tacit.networks import Costs
 from tacit.privacy.planning import guarantee, plan
 from tacit.runs import storage
 from tacit.runs.cost import finite
+from tacit.runs.run import Run
 from tacit.sites.build import Built
 from tacit.sites.journal import Journal
 from tacit.sites.lines import Lines
@@ -63,12 +64,15 @@ class Node:
     def work(self, watch: Callable[[Status], None] = lambda status: None) -> dict[str, Any]:
         """All rounds that are left. What comes of it is in the state folder; told is the run in one object."""
         try:
+            run = self.run = self.prepared()
+            log.info("goes on" if self.journal.begun else "begins", extra={"round": run.t, "rounds": self._rounds})
             self.lines.open(self.post)
             self.lines.dial(self.around)
             # One that starts again hears first what the others know of it; whoever is away then is not waited for.
             self.post.meet(self.around, self.site.patience if self.journal.begun else None)
-            result = self._train(watch) if isinstance(self.built.task, Task) else self._learn(watch)
-            if not getattr(self.run, "interrupted", False):  # else it will be back
+            self.state = "running"
+            result = self._train(run, watch) if isinstance(run, SiteRun) else self._learn(run, watch)
+            if not run.interrupted:  # else it will be back
                 self._part(result["stopped"])
             return result
         except BaseException as error:
@@ -90,7 +94,7 @@ class Node:
             algorithm=self.built.algorithm.title,
             state="waiting" if waits else self.state,
             waiting_for=waiting,
-            rounds=self.built.algorithm.rounds,
+            rounds=self._rounds,
             delta=self.built.delta,
             **self._seen,
             **{key: counts[key] for key in ("sent", "received", "bytes_sent", "bytes_received")},
@@ -98,10 +102,20 @@ class Node:
             peers={name: self.post.peers[name].status() for name in self.around},
         )
 
-    def _train(self, watch: Callable[[Status], None]) -> dict[str, Any]:
-        built, task = self.built, self.built.task
+    def prepared(self) -> SiteRun | Learning:
+        """The run as it was left, or new; whatever is wrong with what is kept is found before anybody is called."""
+        built, folder = self.built, self.site.state
+        (folder / "result.json").unlink(missing_ok=True)  # what it says of ε is of an earlier end
+        if isinstance(built.task, Signals) and isinstance(built.algorithm, GraphMethod):
+            # Graph learning keeps no state on disk: it is done again from what was said and heard.
+            check_journal(built.algorithm, built.task, self.journal, 0, folder)
+            built.task.ledger.repeat(0)
+            spent = guarantee(plan(built.algorithm, built.task.sampling, built.task.nodes), built.delta)
+            whole = finite(float(spent.max()))
+            self._seen.update(epsilon=whole, planned=whole)
+            return Learning(built.task, built.algorithm, self.network, delta=built.delta)
         run = SiteRun(
-            task,
+            built.task,
             built.algorithm,
             self.network,
             delta=built.delta,
@@ -110,12 +124,12 @@ class Node:
             site=self.site.name,
             journal=self.journal,
             checkpoint_every=self.site.checkpoint_every,
-        ).go_on(self.site.state)
-        self.run, self.state = run, "running"
+        ).go_on(folder)
         self._seen.update(round=run.t, epsilon=run.bound, planned=run.planned().guaranteed)
-        log.info("goes on" if self.journal.begun else "begins", extra={"round": run.t, "rounds": run.rounds})
+        return run
 
-        def look(run: Any) -> None:
+    def _train(self, run: SiteRun, watch: Callable[[Status], None]) -> dict[str, Any]:
+        def look(_: Run) -> None:
             last = run.history[-1] if run.history else {"round": None, "accuracy": None}
             self._seen.update(round=run.t, epsilon=run.bound, accuracy=last["accuracy"])
             if last["round"] == run.t:
@@ -125,22 +139,10 @@ class Node:
         run.go(look)
         return run.result()
 
-    def _learn(self, watch: Callable[[Status], None]) -> dict[str, Any]:
-        """Graph learning keeps no state on disk: it is done again from what was said and heard."""
-        built, folder = self.built, self.site.state
-        assert isinstance(built.task, Signals)
-        assert isinstance(built.algorithm, GraphMethod)
-        (folder / "result.json").unlink(missing_ok=True)
-        check_journal(built.algorithm, built.task, self.journal, 0, folder)
-        built.task.ledger.repeat(0)
-        lines = plan(built.algorithm, built.task.sampling, built.task.nodes)
-        spent = finite(float(guarantee(lines, built.delta).max()))
-        self._seen.update(epsilon=spent, planned=spent)
-        run = Learning(built.task, built.algorithm, self.network, delta=built.delta)
-        self.run, self.state = run, "running"
-        log.info("goes on" if self.journal.begun else "begins", extra={"round": 0, "rounds": built.algorithm.rounds})
+    def _learn(self, run: Learning, watch: Callable[[Status], None]) -> dict[str, Any]:
+        folder = self.site.state
 
-        def look(run: Learning) -> None:
+        def look(_: Learning) -> None:
             self._seen["round"] = run.t
             watch(self.status())
 
@@ -153,6 +155,10 @@ class Node:
         result = {**run.result(), "out": str(folder)}
         storage.write_json(folder / "result.json", result)
         return result
+
+    @property
+    def _rounds(self) -> int:
+        return self.built.algorithm.rounds
 
     def _part(self, stopped: str | None) -> None:
         """Stay until everything said has its answer and the others are done too, but not for ever."""

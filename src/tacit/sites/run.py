@@ -69,7 +69,6 @@ class SiteRun(Run):
             at.check_ledger(self.task.ledger, folder)
             self._return_to(at)
             self._began = time.monotonic() - facts["seconds"]
-        (folder / "result.json").unlink(missing_ok=True)  # what it says of ε is of an earlier end
         check_journal(self.algorithm, self.task, self._journal, self.t, folder)
         self._repeat()
         if (folder / "history.csv").is_file():
