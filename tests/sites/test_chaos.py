@@ -159,6 +159,6 @@ def test_what_is_lost_is_said_again(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("sites", "rounds"), [(3, 30), pytest.param(6, 100, marks=pytest.mark.full, id="at length")])
 def test_what_is_lost_is_taken_back(tmp_path, monkeypatch, sites, rounds):
     """Where nobody waits for long, much is missed, and none of it counts twice or not at all."""
-    _, missed, returned = lossy(tmp_path, monkeypatch, sites, rounds, patience=0.4)
+    _, missed, returned = lossy(tmp_path, monkeypatch, sites, rounds, patience=0.2)
     assert missed > 0
     assert returned > 0

@@ -370,7 +370,9 @@ def test_a_message_that_is_too_large(pair, caplog):
     assert pair.a.known() == before
     pair.work()
     ended = [
-        record.peer for record in caplog.records if f"ended, as by a message of over {MOST} bytes" in record.message
+        record.peer
+        for record in caplog.records
+        if f"has ended (over {MOST} bytes at once would end it)" in record.message
     ]
     assert ended == ["c"]
 

@@ -334,6 +334,7 @@ def test_one_that_was_left_out_comes_back(two, caplog):
     assert b.kinds(a, a.post.hello("b")) == [Kind.HEARD], "told once"
     a.fed(b, told)
     assert a.post.begin(0) == 6
+    a.post.connected("b", 1)
     begun(a, round_=6)
     assert ("b", Kind.HELLO) in a.spoke(), "nobody need wait for what it left out"
     begun(b, round_=6)

@@ -182,8 +182,8 @@ class Network(ABC):
         """Nothing more will be said by this process: others need not wait for it."""
 
     def total(self) -> Traffic:
-        """What the nodes of all the run's processes have sent."""
-        return self.traffic
+        """What the nodes of all the run's processes have sent, by now: a copy."""
+        return replace(self.traffic)
 
     def _at(self, what: object, t: int, make: Callable[[], M]) -> M:
         """What is made of the graph of round t: once for a periodic graph; that of a random one is not kept."""

@@ -91,7 +91,7 @@ def assess(run: Run, *, threats: Sequence[Threat] = (), planned: bool = False) -
     an eavesdropper on all links: ε = 2.00
     any one node: ε = 2.00
     who holds the mean of the final models: ε = 1.56
-    who holds all final models: ε = 1.58
+    who holds all final models: ε = 1.59
     >>> found.pairs.round(2)[0]  # a record of node 0, against each other node
     array([ nan, 1.65, 1.78, 1.65, 2.  , 1.65, 1.78, 1.65])
     """
