@@ -27,6 +27,14 @@ def again(made, site=0):
     return Node(build(Site.load(made.nodes[site])))
 
 
+def forget(made, after):
+    """Make the journal one that knows of no later round, and has no checkpoint."""
+    journal = again(made).journal
+    journal._db.execute("DELETE FROM verb WHERE round > ?", (after,))
+    journal._db.execute("DELETE FROM checkpoint")
+    journal.shut()
+
+
 @pytest.fixture
 def ended(tmp_path):
     """A network whose run is over, and the folder of its first site."""
@@ -47,20 +55,14 @@ def test_a_lost_journal_is_refused(ended):
 
 def test_an_older_journal_is_refused(ended):
     made, _ = ended
-    node = again(made)
-    node.journal._db.execute("DELETE FROM verb WHERE round > 1")
-    node.journal._db.execute("DELETE FROM checkpoint")
-    node.journal.shut()
+    forget(made, after=1)
     with pytest.raises(TacitError, match=r"journal.sqlite knows of less than the ledger"):
         again(made).work()
 
 
 def test_one_round_that_was_written_down_and_not_said_is_no_older_journal(ended):
     made, _ = ended
-    node = again(made)
-    node.journal._db.execute("DELETE FROM verb WHERE round > 4")
-    node.journal._db.execute("DELETE FROM checkpoint")
-    node.journal.shut()
+    forget(made, after=4)
     assert again(made).prepared().t == 0
 
 
