@@ -43,8 +43,9 @@ class DPNorm(Algorithm[Normed]):
     μ is `lr`, K `local_steps`, G `clip` and L `smoothness`. α = 0 leaves the duals alone, and without noise is ECL.
     `step = "code"` takes η from the published ECL code, 1/(μ(KE + K − E)). `asynchronous` exchanges each edge at a
     random inner step; the same noise then covers different w, whose difference is told bare: nothing is guaranteed.
-    `inner_noise` puts noise of the same σ into the w-update too, −(μη/γ) E n, as appendix B derives it: drawn afresh in
-    every inner step, it touches no guarantee.
+    `inner_noise` puts noise of the same σ into the w-update too, −(μη/γ) E n, as appendix B derives it: "fresh" draws
+    it anew in every inner step, which touches no guarantee; "same" takes the round's n, whose effect on the models is
+    then undone, round after round, and with it the privacy: nothing is guaranteed.
 
     Claim: Theorem 1. Formal guarantee: a round releases w + n, where a record moves w by Δ₂ at most, so R rounds are
     exactly √R Δ₂/σ-GDP. Lemma 1 has Δ₂ = 2cμG (K/d_i + 1/B) with c = 1 + 2(γ + 1). `bound = "contraction"` counts what
@@ -63,7 +64,7 @@ class DPNorm(Algorithm[Normed]):
     sigma: float | None = None
     step: Literal["paper", "code"] = "paper"
     bound: Literal["lemma", "contraction"] = "lemma"
-    inner_noise: bool = False
+    inner_noise: Literal["none", "fresh", "same"] = "none"
     asynchronous: bool = False
     scale: float | Array | None = field(default=None, compare=False)
 
@@ -110,13 +111,13 @@ class DPNorm(Algorithm[Normed]):
         eta = self._eta(degree)
         gamma = 1 + self.alpha * eta
         w, z, exchanges = state.x, state.z, self._exchanges(t, edges, task, network.graph)
-        noise = self._release(t, torch.zeros_like(w), task, network) if self.asynchronous else None
+        noise = self._release(t, torch.zeros_like(w), task, network) if self._reuses else None
         for k in range(self.local_steps):
             pull = self.lr * eta / gamma * gathered(sign * z, edges, task.n)
             step = t * self.local_steps + k
             g = task.gradient(w, step, Clip(self.clip), "descent").keep()
-            if self.inner_noise:
-                pull = pull - self.lr * eta / gamma * degree * self._inner(w, step, task, network)
+            if self.inner_noise != "none":
+                pull = pull - self.lr * eta / gamma * degree * self._inner(w, step, task, network, noise)
             w = gamma / (gamma + eta * self.lr * degree) * (w - self.lr * g + pull)
             if k in exchanges:
                 noised = self._release(t, w.clone(), task, network) if noise is None else w + noise
@@ -176,7 +177,12 @@ class DPNorm(Algorithm[Normed]):
         if self.scale is None:
             raise TacitError(f"{self.title} does not know how much noise to add: set privacy.epsilon, or sigma")
         law = Gaussian(at_nodes(self.scale, nodes))
-        return Unproven(law) if self.asynchronous else law
+        return Unproven(law) if self._reuses else law
+
+    @property
+    def _reuses(self) -> bool:
+        """Whether the round's noise covers more than one value."""
+        return self.asynchronous or self.inner_noise == "same"
 
     def releases(self, t: int, nodes: Nodes) -> list[Planned]:
         return [Planned(t, self.mechanism(nodes), "model")]
@@ -212,8 +218,10 @@ class DPNorm(Algorithm[Normed]):
             raise TacitError(f"{self.title}: smoothness = {self.smoothness:g}, but on these records it is {known:.4g}")
         return self.smoothness
 
-    def _inner(self, w: Tensor, step: int, task: Task, network: Network) -> Tensor:
-        """Noise of the release's deviation, for inner step number `step`."""
+    def _inner(self, w: Tensor, step: int, task: Task, network: Network, released: Tensor | None) -> Tensor:
+        """Noise of the release's deviation, for inner step number `step`, or that of the release itself."""
+        if self.inner_noise == "same" and released is not None:
+            return released
         noise = torch.zeros_like(w)
         if self.sigma != 0:
             known = self.on(task, network.graph).mechanism(task.nodes)

@@ -168,6 +168,12 @@ def _panels(runs: Sequence[Record]) -> list[Panel]:
             charts.over_rounds(runs, "stationarity", rangemode="tozero"),
         ),
         Panel(
+            "node-accuracy",
+            "Test accuracy of the nodes’ own models",
+            "mean over the nodes",
+            charts.over_rounds(runs, "node_accuracy", style=".1%", tickformat=".0%"),
+        ),
+        Panel(
             "primal",
             "Norm of the models",
             whose,

@@ -14,6 +14,7 @@ Result = dict[str, Any]
 CURVE = {
     "round": "Round",
     "accuracy": "Test accuracy",
+    "node_accuracy": "Test accuracy of the nodes’ own models",
     "loss": "Test loss",
     "stationarity": "Error ‖∇F(x̄)‖",
     "primal_norm": "Norm of the models",
@@ -61,6 +62,11 @@ def _steady(result: Result) -> float | None:
     return None if None in values else float(statistics.fmean(values))
 
 
+def _own(result: Result) -> float | None:
+    accuracy = result["history"][-1].get("node_accuracy")
+    return None if accuracy is None else float(100 * accuracy)
+
+
 def _score(title: str, short: str, key: str, style: str = ".3f") -> Metric:
     """Of learned graphs; a trained model has none."""
     return Metric(title, short, lambda result: (result.get("scores") or {}).get(key), style)
@@ -68,6 +74,9 @@ def _score(title: str, short: str, key: str, style: str = ".3f") -> Metric:
 
 METRICS = {
     "accuracy": Metric("Test accuracy in %", "accuracy, %", lambda result: 100 * result["accuracy"], most=100.0),
+    "node_accuracy": Metric(
+        "Test accuracy in %, mean of the nodes’ own models", "own models, %", _own, most=100.0
+    ),
     "stationarity": Metric("Error ‖∇F(x̄)‖, mean of the last five evaluations", "‖∇F(x̄)‖", _steady, ".4f"),
     "primal_norm": Metric(
         "Norm of the models in the end", "‖w‖", lambda result: result["history"][-1].get("primal_norm"), ".3g"

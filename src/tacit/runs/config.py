@@ -103,7 +103,7 @@ class Config(Section):
     batch: Batch = Batch(size=32)
     privacy: PrivacyTarget = PrivacyTarget()
     network: CostModel = CostModel()
-    measure: tuple[Literal["stationarity"], ...] = ()
+    measure: tuple[Literal["stationarity", "nodes"], ...] = ()
 
     @classmethod
     def parse(cls, data: Mapping[str, Any], where: str = "the config") -> Config:

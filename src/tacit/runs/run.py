@@ -50,7 +50,7 @@ class Run:
     ) -> None:
         self.task, self.algorithm, self.network, self.delta = task, algorithm, network, delta
         self.config, self.measure = config or {}, measure
-        if measure and task.model.shared < task.d:
+        if "stationarity" in measure and task.model.shared < task.d:
             raise TacitError("stationarity is measured where all parameters are shared: leave out measure, or share")
         self.rounds = algorithm.rounds
         self.every = evaluate_every or max(1, self.rounds // 20)
@@ -203,7 +203,7 @@ class Run:
         self.out = out
 
     def _new_cost(self) -> Cost:
-        return Cost(self.task, self.algorithm, self.delta, bool(self.measure), self.network)
+        return Cost(self.task, self.algorithm, self.delta, "stationarity" in self.measure, self.network)
 
     def _after(self, t: int, state: Any) -> Checkpoint:
         return Checkpoint(t, state, self.task.ledger.steps, self.task.draws, replace(self.network.traffic))
@@ -247,6 +247,12 @@ class Run:
         with self.network.unmetered():
             return finite(float(self.network.mean(self.task.slope(mean)).norm()))
 
+    def _node_accuracy(self) -> float | None:
+        """The mean of what every node's own model reaches, which costs an evaluation a node."""
+        each = torch.tensor([[self.task.evaluate(model).accuracy] for model in self.models])
+        with self.network.unmetered():
+            return finite(float(self.network.mean(each)))
+
     def _now(self) -> Row:
         if self.history and self.history[-1]["round"] == self.t:
             return self.history[-1]
@@ -275,6 +281,7 @@ class Run:
             "consensus": math.sqrt(float(spread)),
             **dict(zip(norms, map(finite, lengths), strict=True)),
             **({"stationarity": self._stationarity(mean)} if "stationarity" in self.measure else {}),
+            **({"node_accuracy": self._node_accuracy()} if "nodes" in self.measure else {}),
             "guaranteed": privacy.guaranteed,
             "claimed": privacy.claimed,
             "messages": traffic.messages,

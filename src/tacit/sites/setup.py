@@ -79,7 +79,7 @@ def init(
 
 def _with_nodes(config: Config, sites: int) -> Config:
     if config.measure:
-        raise TacitError("stationarity is measured on records without noise, which no site may tell: leave out measure")
+        raise TacitError("what is measured across nodes no site may tell: leave out measure")
     table = config.as_dict()
     return Config.parse({**table, "graph": {**table["graph"], "nodes": sites}})
 
