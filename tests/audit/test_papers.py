@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tacit.audit import tried
 from tacit.audit.papers import stated
 
 EXPECTED = [
@@ -12,6 +13,7 @@ EXPECTED = [
     ("LT-ADMM-DP", 19.6, 25.56, 2.23),
     ("DP-Norm", 1.0, 1.0, 0.639),
     ("DP-Norm", 0.5, 0.5, 0.305),
+    ("DP-Norm", 1.0, 1.0, None),
     ("PPGL", 50.0, 50.0, 6.82),
     ("PPGL", 50.0, 50.0, 4.54),
     ("DPPS / PartPSP", 5000.0, 5000.0, None),
@@ -34,6 +36,15 @@ def test_the_command_prints_them(tacit):
     assert "708.7" in table.out
     rows = json.loads(tacit("claims", "--json").out)["claims"]
     assert [row["paper"] for row in rows] == [paper for paper, *_ in EXPECTED]
+
+
+def test_dp_norms_own_noise_in_the_steps_breaks_its_claim():
+    """Without that term the same attack finds nothing: it is the noise taken back that tells."""
+    found = tried.dp_norm(trials=10_000).found
+    assert found.claimed == pytest.approx(1.0)
+    assert found.guaranteed is None
+    assert found.lower > 1.5
+    assert found.refuted
 
 
 def test_the_audit_command(tacit):

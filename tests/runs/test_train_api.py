@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import tacit
+from tacit.runs import Config, from_config
 from tests.runs.cases import assert_same
 
 
@@ -129,3 +130,12 @@ def test_the_package_names_all_it_exports():
     assert set(tacit.__all__) <= set(dir(tacit))
     with pytest.raises(AttributeError, match="trian"):
         _ = tacit.trian
+
+
+def test_the_accuracy_of_the_nodes_own_models_is_measured_where_it_is_asked_for():
+    config = {"rounds": 4, "graph": {"name": "ring", "nodes": 5}, "algorithm": {"name": "dyn-d2p"}}
+    run = from_config(Config.parse({**config, "measure": ["nodes"]})).go()
+    each = [run.task.evaluate(model).accuracy for model in run.models]
+    assert len(set(each)) > 1
+    assert run.history[-1]["node_accuracy"] == pytest.approx(sum(each) / 5, abs=1e-6)
+    assert "node_accuracy" not in from_config(Config.parse(config)).go().history[-1]

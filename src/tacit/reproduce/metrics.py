@@ -74,9 +74,7 @@ def _score(title: str, short: str, key: str, style: str = ".3f") -> Metric:
 
 METRICS = {
     "accuracy": Metric("Test accuracy in %", "accuracy, %", lambda result: 100 * result["accuracy"], most=100.0),
-    "node_accuracy": Metric(
-        "Test accuracy in %, mean of the nodes’ own models", "own models, %", _own, most=100.0
-    ),
+    "node_accuracy": Metric("Test accuracy in %, mean of the nodes’ own models", "own models, %", _own, most=100.0),
     "stationarity": Metric("Error ‖∇F(x̄)‖, mean of the last five evaluations", "‖∇F(x̄)‖", _steady, ".4f"),
     "primal_norm": Metric(
         "Norm of the models in the end", "‖w‖", lambda result: result["history"][-1].get("primal_norm"), ".3g"

@@ -79,7 +79,9 @@ def init(
 
 def _with_nodes(config: Config, sites: int) -> Config:
     if config.measure:
-        raise TacitError("what is measured across nodes no site may tell: leave out measure")
+        raise TacitError(
+            "measure asks for numbers without noise over all nodes, which no site may tell: leave out measure"
+        )
     table = config.as_dict()
     return Config.parse({**table, "graph": {**table["graph"], "nodes": sites}})
 
