@@ -133,7 +133,7 @@ def test_the_package_names_all_it_exports():
 
 
 def test_the_accuracy_of_the_nodes_own_models_is_measured_where_it_is_asked_for():
-    config = {"rounds": 4, "graph": {"name": "ring", "nodes": 5}, "algorithm": {"name": "dyn-d2p"}}
+    config = {"rounds": 4, "graph": {"name": "ring", "nodes": 5}, "algorithm": {"name": "dyn-d2p", "noise_multiplier": 1.0}}
     run = from_config(Config.parse({**config, "measure": ["nodes"]})).go()
     each = [run.task.evaluate(model).accuracy for model in run.models]
     assert len(set(each)) > 1
