@@ -79,9 +79,7 @@ def init(
 
 def _with_nodes(config: Config, sites: int) -> Config:
     if config.measure:
-        raise TacitError(
-            "measure asks for bare numbers over all nodes, which no site may tell: leave out measure"
-        )
+        raise TacitError("measure asks for bare numbers over all nodes, which no site may tell: leave out measure")
     table = config.as_dict()
     return Config.parse({**table, "graph": {**table["graph"], "nodes": sites}})
 
