@@ -20,7 +20,10 @@ Maker = Callable[..., T]
 def invalid(where: str, error: pydantic.ValidationError) -> TacitError:
     """The first of the values that pydantic refused, as a sentence."""
     first = error.errors()[0]
-    key, message = ".".join(str(part) for part in first["loc"]), first["msg"].removeprefix("Value error, ")
+    key, message = (
+        ".".join(str(part) for part in first["loc"]),
+        first["msg"].removeprefix("Value error, ").split(", unable to")[0],
+    )
     if first["type"] == "missing":
         return TacitError(f"{where}: {key} is missing")
     said = message.removeprefix("Input ") if message.startswith("Input ") else f"is wrong: {message}"
@@ -57,8 +60,9 @@ class Registry(Generic[T]):
     tacit.errors.TacitError: unknown parameter of shape square "sid"; did you mean "side"?
     """
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    def __init__(self, kind: str, given: Collection[str] = ()) -> None:
+        """`given` are parameters that are not the user's to set: whoever builds one gives them."""
+        self.kind, self.given = kind, given
         self._makers: dict[str, Maker[T]] = {}
 
     def register(self, name: str) -> Callable[[F], F]:
@@ -88,18 +92,22 @@ class Registry(Generic[T]):
     def parameters(self, name: str) -> dict[str, inspect.Parameter]:
         return dict(inspect.signature(self[name]).parameters)
 
-    def check(
-        self, name: str, params: Mapping[str, Any], *, given: Collection[str] = (), also: Collection[str] = ()
-    ) -> None:
-        """Refuse parameters the maker does not take; `given` are not the user's to set, `also` are for others."""
-        known = [key for key in self.parameters(name) if key not in given] + list(also)
+    def options(self, name: str) -> dict[str, inspect.Parameter]:
+        """The parameters that are the user's to set."""
+        return {key: each for key, each in self.parameters(name).items() if key not in self.given}
+
+    def check(self, name: str, params: Mapping[str, Any], also: Collection[str] = ()) -> None:
+        """Refuse what is not the user's to set; `also` are parameters of others."""
+        self._refuse(name, params, [*self.options(name), *also])
+
+    def _refuse(self, name: str, params: Mapping[str, Any], known: Collection[str]) -> None:
         for key in params:
             if key not in known:
                 raise unknown(f"parameter of {self.kind} {name}", key, known)
 
     def build(self, name: str, params: Mapping[str, Any] | None = None) -> T:
         params = dict(params or {})
-        self.check(name, params)
+        self._refuse(name, params, self.parameters(name))
         function = _as_function(self[name])
         missing = [
             k for k, p in self.parameters(name).items() if p.default is inspect.Parameter.empty and k not in params

@@ -112,8 +112,8 @@ def test_noise_that_feeds_itself_is_stopped_before_it_overflows():
 
 
 def test_refusals():
-    with pytest.raises(TacitError, match="PartPSP: sync_every must be at least 1, not 0"):
-        PartPSP(share=("0.*",), sync_every=0)
+    with pytest.raises(TacitError, match=r"PartPSP: sync_every must be 0 \(never\) or more, not -1"):
+        PartPSP(share=("0.*",), sync_every=-1)
     with pytest.raises(TacitError, match="SGPDP: clip must be positive and finite, not 0"):
         SGPDP(clip=0.0)
     with pytest.raises(TacitError, match="local_lr must be positive"):

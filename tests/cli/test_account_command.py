@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tacit.algorithms import algorithms
-from tacit.graphs import graphs
-from tacit.tasks import datasets, models, shards
 from tests.cli.conftest import QUICK, setting
 
 
@@ -142,16 +139,3 @@ def test_mechanisms_are_accounted_without_torch():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["privacy"]["guaranteed"] > 4
-
-
-def test_the_list_has_a_line_for_each(tacit):
-    said = tacit("list").out
-    listed = answer(tacit("list", "--json"))
-    assert list(listed) == ["algorithms", "graphs", "models", "data", "shardings", "experiments"]
-    for names, registry in zip(listed.values(), (algorithms, graphs, models, datasets, shards), strict=False):
-        assert list(names) == list(registry)
-    assert "dyn-d2p/table2" in listed["experiments"]
-    for names in listed.values():
-        for name, line in names.items():
-            assert line
-            assert any(text.split()[:1] == [name] and text.endswith(line) for text in said.splitlines())

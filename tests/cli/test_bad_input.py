@@ -139,7 +139,9 @@ def test_a_config_that_is_wrong(tacit, content, words):
 def test_a_config_that_cannot_be_read(tacit):
     refused(tacit("train", "none.toml"), "cannot read the config none.toml: No such file or directory")
     Path("folder").mkdir()
-    refused(tacit("train", "folder"), "cannot read the config folder: Is a directory", left=["folder"])
+    refused(tacit("train", "folder"), "folder is a folder, not a config", left=["folder"])
+    Path("folder/config.toml").touch()
+    refused(tacit("threats", "folder"), "folder is a folder: give folder/config.toml", left=["folder"])
 
 
 def test_a_graph_in_two_parts(tacit):
@@ -201,7 +203,7 @@ def test_what_is_no_run_cannot_be_resumed(tacit):
     refused(tacit("train", "--resume", "folder"), "folder is not the folder of a run", left=["folder"])
     refused(
         tacit("train", "--resume", "folder", "--set", "rounds=3"),
-        "--resume takes the run's own config: leave out CONFIG, --set and --out",
+        "--resume takes the run's own config: leave out CONFIG, --set, --epsilon, --delta and --out",
         left=["folder"],
     )
     assert not list(Path("folder").iterdir())

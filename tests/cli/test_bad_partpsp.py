@@ -61,7 +61,7 @@ def test_methods_that_share_everything(tacit, name):
     ("change", "words"),
     [
         ("algorithm.sensitivity=estimate", "algorithm partpsp: sensitivity = 'estimate' should be"),
-        ("algorithm.sync_every=0", "PartPSP: sync_every must be at least 1, not 0"),
+        ("algorithm.sync_every=-1", "PartPSP: sync_every must be 0 (never) or more, not -1"),
         ("algorithm.sync_every=often", "sync_every = 'often' should be a valid integer"),
         ("algorithm.clip=0", "PartPSP: clip must be positive and finite, not 0"),
         ("algorithm.b=-1", "PartPSP: b must be positive and finite, not -1"),

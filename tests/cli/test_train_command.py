@@ -182,3 +182,9 @@ def test_ctrl_c_and_resume(tacit, tmp_path):
     tables = [pd.read_csv(tmp_path / name / "history.csv").drop(columns="wall_seconds") for name in ("run", "whole")]
     pd.testing.assert_frame_equal(*tables, check_exact=True)
     assert (tmp_path / "run/models.safetensors").read_bytes() == (tmp_path / "whole/models.safetensors").read_bytes()
+
+
+def test_the_target_has_options_of_its_own(tacit):
+    asked = json.loads(tacit("train", *QUICK, "--epsilon", "2", "--delta", "1e-3", "--json").out)
+    assert 1.9 < asked["privacy"]["guaranteed"] <= 2.0
+    assert asked["privacy"]["delta"] == 1e-3

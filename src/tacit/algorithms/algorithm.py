@@ -142,4 +142,4 @@ def by_id(values: Array, nodes: Nodes) -> Array:
     return placed
 
 
-algorithms: Registry[Algorithm[Any]] = Registry("algorithm")
+algorithms: Registry[Algorithm[Any]] = Registry("algorithm", given=("rounds", "scale", "name"))

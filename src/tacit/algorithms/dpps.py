@@ -74,7 +74,7 @@ class DPPS:
         seen = self._look(carry, half, e, network)
         value = Bounded(half.clone(), seen[:, 1].numpy(), "l1", node_level(e), e.step, e.purpose, e.source)
         sent = self._mechanism(seen).release(value)
-        if self.sync_every is not None and (t + 1) % self.sync_every == 0:
+        if self.sync_every and (t + 1) % self.sync_every == 0:
             s, a = network.mean(sent).expand_as(sent).contiguous(), torch.ones_like(state.a)
             after = torch.zeros_like(state.carry)
         else:

@@ -68,8 +68,8 @@ class OverDPPS(Algorithm[S]):
             raise TacitError(f"{self.name}: noise_rate must be 0 or more, not {self.noise_rate}")
         if any(place < 0 for place in self.decay_rounds):
             raise TacitError(f"{self.name}: decay_rounds are rounds from 0 on, not {list(self.decay_rounds)}")
-        if self.sync_every is not None and self.sync_every < 1:
-            raise TacitError(f"{self.name}: sync_every must be at least 1, not {self.sync_every}")
+        if self.sync_every is not None and self.sync_every < 0:
+            raise TacitError(f"{self.name}: sync_every must be 0 (never) or more, not {self.sync_every}")
 
     def positive(self, **values: float) -> None:
         for key, value in values.items():
@@ -106,7 +106,7 @@ class OverDPPS(Algorithm[S]):
 
     @property
     def forgiving(self) -> bool:
-        return self.sync_every is None and self.sensitivity == "replacement"  # all else asks every node
+        return not self.sync_every and self.sensitivity == "replacement"  # all else asks every node
 
     def sampling(self, task: Task) -> Sampling:
         return Sampling("none", np.ones(task.n), "replace-one")
@@ -167,7 +167,7 @@ class OverDPPS(Algorithm[S]):
             return Unknown()
         if name == "replacement":
             return Replacement()
-        stretch = self.rounds if self.sync_every is None else min(self.sync_every, self.rounds)
+        stretch = min(self.sync_every, self.rounds) if self.sync_every else self.rounds
         return _certified(graph, stretch, needed=self.sensitivity == "certified")
 
     def _watched(self) -> tuple[Mode, ...]:

@@ -142,7 +142,7 @@ class D2P(Algorithm[PushSum]):
 @algorithms.register("non-private")
 @algorithms.register("sgp")
 def sgp(lr: float = 0.1) -> D2P:
-    """SGP: stochastic gradient push, without privacy (the Non-Private baseline of Dyn-D²P)."""
+    """SGP: stochastic gradient push, without privacy (the Non-Private baseline of Dyn-D²P, which is another name)."""
     return D2P(name="SGP", lr=lr)
 
 
@@ -155,7 +155,12 @@ def dyn_d2p(
     noise_multiplier: float | None = None,
     name: str = "Dyn-D²P",
 ) -> D2P:
-    """Dyn-D²P: clipping bound C₀ρ_c^(−k/K) shrinks and per-step budget μ₀ρ_μ^(k/K) grows over the rounds."""
+    """Dyn-D²P: clipping bound C₀ρ_c^(−k/K) shrinks and per-step budget μ₀ρ_μ^(k/K) grows over the rounds.
+
+    `lr` is γ, `clip` C₀, the bound of the first round, `rho_c` how many times smaller it is in the end and `rho_mu` how
+    many times the budget of a step is larger then. `noise_multiplier` is 1/μ₀, the noise of the first round divided
+    by its sensitivity; privacy.epsilon solves for it instead. See D2P for the update.
+    """
     noise = 1.0 if noise_multiplier is None else noise_multiplier
     for key, value in {"clip": clip, "rho_c": rho_c, "rho_mu": rho_mu, "noise_multiplier": noise}.items():
         if not 0 < value < math.inf:

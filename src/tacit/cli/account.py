@@ -48,7 +48,9 @@ def account(
     steps: Annotated[int | None, typer.Option(help="How often the mechanism is used; by default once.")] = None,
     delta: Annotated[float | None, typer.Option(help="δ; by default the config's, or 1e-5.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Solve for the noise that gives this ε.")] = None,
-    relation: Annotated[Neighbours | None, typer.Option(help="What counts as neighbouring data.")] = None,
+    relation: Annotated[
+        Neighbours | None, typer.Option(help="Neighbouring data; by default the config's, or add-remove.")
+    ] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="key=value over the config.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:

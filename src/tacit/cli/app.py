@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import warnings
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -15,6 +15,7 @@ from tacit.errors import TacitError
 
 app = typer.Typer(
     help="Train models across organisations that do not share their data, and know what it cost in privacy.",
+    epilog="Start with: tacit train (an embedded example, under a minute).",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -33,6 +34,22 @@ def say(line: str) -> None:
 def emit(value: dict[str, Any]) -> None:
     """One JSON object on standard output, and nothing else there."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        say(f"tacit {version('tacit')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None: ...
 
 
 def main() -> None:

@@ -11,10 +11,10 @@ from tacit.cli.app import app, emit, say
 
 @app.command()
 def claims(
-    audit: Annotated[bool, typer.Option("--audit", help="Attack those methods too of which that decides.")] = False,
+    audit: Annotated[bool, typer.Option("--audit", help="Also attack the methods where an attack decides.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """The ε of five papers: as printed, by their own formulas, as guaranteed, and as an attack finds."""
+    """The ε of five papers: as printed, by their own formulas, as guaranteed, and, with --audit, as attacks find."""
     from tacit.audit.papers import stated
     from tacit.audit.tried import TRIED
     from tacit.privacy.statement import rounded_up

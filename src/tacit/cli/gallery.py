@@ -12,9 +12,11 @@ from tacit.cli.app import app, emit, say
 
 @app.command()
 def gallery(
-    trials: Annotated[int, typer.Option(help="Networks attacked for each, half of them with the record.")] = 20_000,
-    confidence: Annotated[float, typer.Option(help="Of the lower bounds.", min=0.5, max=0.9999)] = 0.95,
-    seed: Annotated[int, typer.Option(help="Of the noise.")] = 0,
+    trials: Annotated[
+        int, typer.Option(help="Networks attacked for each, half of them with the record.", min=40)
+    ] = 20_000,
+    confidence: Annotated[float, typer.Option(help="Confidence of the lower bounds.", min=0.5, max=0.9999)] = 0.95,
+    seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Attack nine broken mechanisms and their sound twins: the audit must tell them apart."""

@@ -41,7 +41,8 @@ def learn_graph(
     epsilon: Annotated[float | None, typer.Option(help="Guarantee this ε for each signal; else no privacy.")] = None,
     delta: Annotated[float, typer.Option(help="δ that goes with ε.")] = 1e-5,
     clip: Annotated[
-        float | None, typer.Option(help="Bound on the norm of a signal's squared differences; ε needs one.")
+        float | None,
+        typer.Option(help="Bound on the norm of a signal's squared differences; ε needs one (the example: 20)."),
     ] = None,
     release: Annotated[When, typer.Option(help="What gets the noise: one release, or every round's.")] = When.ONCE,
     local_steps: Annotated[
@@ -53,7 +54,9 @@ def learn_graph(
     lam: Annotated[float | None, typer.Option(help="λ, for a sparse consensus; by default likewise.")] = None,
     neighbours: Annotated[float | None, typer.Option(help="Edges a vertex, for the default β.")] = None,
     seed: Annotated[int | None, typer.Option(help="Noise from a seed: a simulation, not private.")] = None,
-    out_dir: Annotated[Path | None, typer.Option("--out", help="Folder for the graphs; by default graphs/….")] = None,
+    out_dir: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the graphs; by default graphs/NAME.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Learn graphs from signals that stay where they are, and say what it cost."""

@@ -39,10 +39,11 @@ def init(
     for node in made.nodes:
         say(f"  {node}")
     say(f"{folder}/authority has signed their certificates, for trying out; its key goes nowhere.")
-    say(f"Run all of it on this machine: tacit up {folder}")
+    if not host:
+        say(f"Run all of it on this machine: tacit up {folder}")
     say(
-        f"Or copy {made.network.name} and its folder to each site, side by side, and run there: tacit node "
-        f"{made.nodes[0].relative_to(folder)}"
+        f"{'C' if host else 'Or c'}opy {made.network.name} and its folder to each site, side by side, and run there: "
+        f"tacit node {made.nodes[0].relative_to(folder)}"
     )
     if made.simulation is not None:
         say(f"The same run as a simulation: tacit train {made.simulation}")

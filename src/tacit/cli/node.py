@@ -16,7 +16,7 @@ from tacit.cli.app import INTERRUPTED, app, emit, say
 
 @app.command()
 def node(
-    file: Annotated[Path, typer.Argument(help="NODE.toml, this site's own file.")],
+    file: Annotated[Path, typer.Argument(help="node.toml, this site's own file.")],
     log_file: Annotated[Path | None, typer.Option("--log", help="Append the log to this file, not to stderr.")] = None,
     human: Annotated[bool, typer.Option("--human", help="Log plain lines instead of JSON.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Log every message that is sent.")] = False,

@@ -15,7 +15,7 @@ from tacit.errors import TacitError
 @app.command()
 def reproduce(
     experiment: Annotated[str, typer.Argument(help="PAPER/TABLE, such as dyn-d2p/table2; tacit list shows all.")],
-    quick: Annotated[bool, typer.Option("--quick", help="A small version, in minutes.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A small version: seconds to minutes.")] = False,
     tune: Annotated[bool, typer.Option("--tune", help="Search each method's parameters instead.")] = False,
     out: Annotated[Path | None, typer.Option(help="The folder; by default runs/reproduce/PAPER/TABLE.")] = None,
     jobs: Annotated[int | None, typer.Option(help="Processes; by default one a core, at most 8.")] = None,

@@ -18,7 +18,7 @@ def threats(
     colluding: Annotated[str | None, typer.Option(help="Nodes that put together what they know, such as 0,3.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """The ε of a run against each adversary, and why it is that."""
+    """The ε of a planned run against each adversary, and why it is that."""
     from tacit.privacy.statement import rounded_up
     from tacit.reproduce.reproduce import aligned
     from tacit.runs import Config, from_config

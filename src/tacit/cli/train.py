@@ -25,23 +25,29 @@ def train(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="key=value over the config, e.g. algorithm.lr=0.1")
     ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Guarantee this ε: --set privacy.epsilon.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The δ that goes with it: --set privacy.delta.")] = None,
     out_dir: Annotated[Path | None, typer.Option("--out", help="The run's folder; by default runs/NAME.")] = None,
     resume: Annotated[Path | None, typer.Option(help="The folder of a stopped run to go on with.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes of this machine that share the nodes.")] = 1,
-    patience: Annotated[float, typer.Option(min=1, help="Seconds before a silent process is given up.")] = 300.0,
+    patience: Annotated[
+        float, typer.Option(min=1, help="With --workers or torchrun: seconds before a silent process is given up.")
+    ] = 300.0,
 ) -> None:
     """Train privately without a server, and say what it cost."""
     from tacit.networks import joined, started
 
-    if resume is not None and (config is not None or set_ or out_dir is not None):
-        raise TacitError("--resume takes the run's own config: leave out CONFIG, --set and --out")
+    asked = {"privacy.epsilon": epsilon, "privacy.delta": delta}
+    settings = [*(set_ or []), *(f"{key}={value}" for key, value in asked.items() if value is not None)]
+    if resume is not None and (config is not None or settings or out_dir is not None):
+        raise TacitError("--resume takes the run's own config: leave out CONFIG, --set, --epsilon, --delta and --out")
     if workers > 1 and not started():
         from tacit.runs.workers import start
 
         raise typer.Exit(start(workers, sys.argv[1:]))
     with joined(patience) as ranks:
-        run = _new(config, set_ or [], out_dir, ranks) if resume is None else _stopped(resume, ranks)
+        run = _new(config, settings, out_dir, ranks) if resume is None else _stopped(resume, ranks)
         _go(run, ranks)
         result = run.result()
         if run.network.leads:

@@ -104,7 +104,7 @@ def _check(config: Config, where: str) -> None:
         algorithms.build(config.algorithm.name, config.algorithm.parameters)
         graphs.check(config.graph.name, config.graph.parameters, also=Drops.model_fields)
         datasets.check(config.data.name, config.data.parameters)
-        models.check(config.model.name, config.model.parameters, given=("inputs", "classes"), also=Penalty.model_fields)
-        shards.check(config.sharding.name, config.sharding.parameters, given=("labels", "nodes"))
+        models.check(config.model.name, config.model.parameters, also=Penalty.model_fields)
+        shards.check(config.sharding.name, config.sharding.parameters)
     except TacitError as error:
         raise TacitError(f"{where}: {error}") from None

@@ -134,9 +134,9 @@ def check_names(config: Config, own: Own) -> None:
     if "data" in choices:
         datasets.check(config.data.name, config.data.parameters)
     if "sharding" in choices:
-        shards.check(config.sharding.name, config.sharding.parameters, given=("labels", "nodes"))
+        shards.check(config.sharding.name, config.sharding.parameters)
     if "model" in choices:
-        models.check(config.model.name, config.model.parameters, given=("inputs", "classes"), also=Penalty.model_fields)
+        models.check(config.model.name, config.model.parameters, also=Penalty.model_fields)
     for key in ("noise_multiplier", "noise_rate", "b", "sigma", "sigma_first"):
         if config.privacy.epsilon is not None and isinstance(config.algorithm.parameters.get(key), float | int):
             raise TacitError(
@@ -166,11 +166,15 @@ def _taken(keys: type[K], params: dict[str, Any], where: str) -> K:
 
 def named_algorithm(choice: Choice) -> Algorithm[Any]:
     """The algorithm a config names. What every method with partial sharing takes need not be named by each."""
+    from tacit.topology.learner import METHODS
+
+    if choice.name in METHODS:
+        raise TacitError(f"{choice.name} learns a graph, not a model: use tacit learn-graph")
     own, sharing = {**choice.parameters}, {}
     for key in Sharing.model_fields:
         if key in own and key not in algorithms.parameters(choice.name):
             sharing[key] = own.pop(key)
-    algorithms.check(choice.name, own, given=("rounds", "scale"), also=Sharing.model_fields)
+    algorithms.check(choice.name, own, also=Sharing.model_fields)
     algorithm = algorithms.build(choice.name, own)
     if not isinstance(algorithm, Algorithm):
         raise TacitError(f"{choice.name} is not an Algorithm: derive it from tacit.Algorithm")

@@ -140,6 +140,9 @@ EXAMPLE: dict[str, Any] = {
 
 
 def read_toml(path: Path) -> dict[str, Any]:
+    if path.is_dir():
+        kept = path / "config.toml"
+        raise TacitError(f"{path} is a folder{f': give {kept}' if kept.exists() else ', not a config'}")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -17,7 +17,7 @@ from tacit.topology.learner import METHODS
 CLIP = "clip"  # a key of [algorithm] that is the signals', not the method's
 _NEEDED = ("beta", "rho", "lam")  # elsewhere chosen from what was released; sites must agree beforehand
 
-graph_methods: Registry[GraphMethod[Any]] = Registry("algorithm")
+graph_methods: Registry[GraphMethod[Any]] = Registry("algorithm", given=("rounds", "noise"))
 for _name, _kind in METHODS.items():
     graph_methods.register(_name)(_kind)
 
@@ -32,7 +32,7 @@ def learns_graph(algorithm: Choice) -> bool:
 def graph_method(choice: Choice, rounds: int, privacy: PrivacyTarget) -> GraphMethod[Any]:
     """The method a network names, with the noise that its ε asks for: the same at every site."""
     own = {key: value for key, value in choice.parameters.items() if key != CLIP}
-    graph_methods.check(choice.name, own, given=("rounds", "noise"), also=(CLIP,))
+    graph_methods.check(choice.name, own, also=(CLIP,))
     missing = [key for key in _NEEDED if key in graph_methods.parameters(choice.name) and key not in own]
     if missing:
         raise TacitError(f"algorithm {choice.name} needs a value for: {', '.join(missing)}")

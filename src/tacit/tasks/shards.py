@@ -8,7 +8,7 @@ from tacit.registry import Registry
 
 Indices = NDArray[np.int64]
 
-shards: Registry[list[Indices]] = Registry("sharding")
+shards: Registry[list[Indices]] = Registry("sharding", given=("labels", "nodes"))
 
 
 @shards.register("iid")

@@ -8,7 +8,7 @@ from torch import nn
 from tacit.errors import TacitError
 from tacit.registry import Registry
 
-models: Registry[nn.Module] = Registry("model")
+models: Registry[nn.Module] = Registry("model", given=("inputs", "classes"))
 
 Size = Annotated[int, Field(ge=1)]
 """A number of units, channels or layers."""

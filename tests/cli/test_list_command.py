@@ -1,0 +1,70 @@
+"""`tacit list`: all there is, or one thing in full."""
+
+import json
+
+import pytest
+
+from tacit.algorithms import algorithms
+from tacit.graphs import graphs
+from tacit.sites.signals import graph_methods
+from tacit.tasks import datasets, models, shards
+
+
+def test_the_list_has_a_line_for_each(tacit):
+    said = tacit("list").out
+    listed = json.loads(tacit("list", "--json").out)
+    assert list(listed) == ["algorithms", "graph learners", "graphs", "models", "data", "shardings", "experiments"]
+    for names, registry in zip(
+        listed.values(), (algorithms, graph_methods, graphs, models, datasets, shards), strict=False
+    ):
+        assert list(names) == list(registry)
+    assert "dyn-d2p/table2" in listed["experiments"]
+    for names in listed.values():
+        for name, line in names.items():
+            assert line
+            assert any(text.split()[:1] == [name] and text.endswith(line) for text in said.splitlines())
+
+
+def test_a_thing_is_told_with_its_parameters(tacit):
+    said = tacit("list", "dyn-d2p").out
+    assert said.startswith("Dyn-D²P: clipping bound")
+    assert "\n  rho_c = 2.0\n" in said
+    assert "\n  noise_multiplier: not set" in said
+    assert "name" not in [line.split()[0] for line in said.splitlines() if line.startswith("  ")]
+    found = json.loads(tacit("list", "csv", "--json").out)
+    assert found["needed"] == ["path"]
+    assert found["defaults"]["label"] == -1
+    assert json.loads(tacit("list", "porter", "--json").out)["defaults"]["compression"] == {}
+
+
+def test_what_a_run_gives_is_not_listed(tacit):
+    assert "inputs" not in tacit("list", "mlp").out
+    assert "rounds" not in json.loads(tacit("list", "dp-norm", "--json").out)["defaults"]
+
+
+def test_an_experiment_is_told_too(tacit):
+    assert tacit("list", "dp-norm/figure2").out.startswith("Ring of 6 nodes")
+
+
+def test_a_name_that_is_none(tacit):
+    ended = tacit("list", "logistik")
+    assert ended.code == 2
+    assert ended.err == 'error: unknown name "logistik"; did you mean "logistic"?\n'
+
+
+def test_every_name_can_be_asked_for(tacit):
+    for names in json.loads(tacit("list", "--json").out).values():
+        for name in names:
+            ended = tacit("list", name)
+            assert ended.code == 0, ended.err
+            assert ended.out.strip()
+
+
+def test_the_version(tacit):
+    assert tacit("--version").out.startswith("tacit 0.")
+
+
+@pytest.mark.parametrize("name", ["ppgl", "igl", "fedavg"])
+def test_one_that_learns_graphs_is_no_algorithm_of_train(tacit, name):
+    ended = tacit("train", "--set", f"algorithm={name}")
+    assert (ended.code, ended.err) == (2, f"error: {name} learns a graph, not a model: use tacit learn-graph\n")
