@@ -260,6 +260,29 @@ def test_what_smoothness_is_must_be_said_and_be_true():
     assert quadratic_task().smoothness is None
 
 
+def test_with_the_noise_taken_back_messages_alone_tell_the_models():
+    """v_r − a v_{r−1} − (1 − a) U_r = a (n_r − n_{r−1}), so that sums leave a n_r: what was heard gives v − n = w."""
+    mu, alpha, inner = 0.03, 0.2, 2
+    params = {"lr": mu, "local_steps": inner, "alpha": alpha, "sigma": 1.0, "smoothness": 0.1, "clip": 1e-9}
+    algorithm = algorithms.build("dp-norm", {**params, "inner_noise": "same"}).over(30)
+    task, network = quadratic_task(d=5, records=1), Simulated(RING)
+    place = {edge: k for k, edge in enumerate(zip(*(ends.tolist() for ends in RING.edges(0)), strict=True))}
+    eta = 1 / (mu * 2 * inner)
+    gamma = 1 + alpha * eta
+    a = (gamma / (gamma + eta * mu * 2)) ** inner
+    state, total, before = algorithm.start(task, RING), np.zeros((6, 5)), np.zeros((6, 5))
+    for r in range(30):
+        heard, state = state.z.numpy(), algorithm.round(r, state, task, network)
+        sent, drawn_to = np.zeros((6, 5)), np.zeros((6, 5))
+        for i, j in place:
+            sign = 1 if i < j else -1
+            drawn_to[i] += sign * heard[place[i, j]] / 2
+            sent[i] = sign / 2 * ((2 - gamma) * heard[place[i, j]] - gamma * state.z.numpy()[place[j, i]])
+        total, before = total + sent - a * before - (1 - a) * drawn_to, sent
+    assert np.allclose(before - total / a, state.x.numpy(), rtol=0, atol=1e-6)
+    assert np.abs(before - state.x.numpy()).mean() > 0.5  # although there is noise on what was sent
+
+
 @pytest.mark.parametrize(
     "wrong", [{"lr": 0.0}, {"alpha": -0.1}, {"local_steps": 0}, {"clip": 0.0}, {"smoothness": -1.0}, {"sigma": -1.0}]
 )
