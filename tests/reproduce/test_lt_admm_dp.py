@@ -55,17 +55,28 @@ def test_figure_1_is_as_the_paper_says():
         assert config.rounds * costs[method] == pytest.approx(5600 if "σ" in noise else 1400, abs=2.1)
 
 
-def drawn(table, **chart):
-    axes = {"method": {"A": {}, "B": {}}, "epsilon": {"1": {}, "2": {}}}
-    whole = {"title": "T", "calibrations": [], "axes": axes, "chart": {"kind": "curves", "series": "method", **chart}}
-    return page(Experiment.model_validate(whole), table, "t", quick=False)
+MEASURED = Measured({"accuracy": 1.0}, {"accuracy": None}, 1, None, None, "run", 1e-4, CURVE, [])
+
+
+def drawn(table, calibrations=(), **chart):
+    axes = {"method": {"A": {}, "B": {}}, "epsilon": {"1": {}, "2": {}, "∞": {}}}
+    whole = {"title": "T", "axes": axes, "chart": {"kind": "curves", "series": "method", **chart}}
+    experiment = Experiment.model_validate({**whole, "calibrations": list(calibrations)})
+    html = page(experiment, table, "t", quick=False)
+    return json.loads(html.split('id="figures">')[1].split("</script>")[0])
+
+
+def test_rows_without_noise_have_one_panel_and_are_not_left_out():
+    table = [Row({"method": "A", "epsilon": "1"}, None, MEASURED, MEASURED, None)]
+    table += [Row({"method": name, "epsilon": "∞"}, None, None, None, MEASURED) for name in "AB"]
+    figures = drawn(table, ["paper", "guaranteed"], columns=["accuracy"])
+    names = [[trace["name"] for trace in figure["data"]] for figure in figures.values()]
+    assert names == [["A, 1"], ["A, 1"], ["A, ∞", "B, ∞"]]
 
 
 def test_a_row_without_a_label_is_in_every_panel():
-    measured = Measured({"accuracy": 1.0}, {"accuracy": None}, 1, None, None, "run", 1e-4, CURVE, [])
     labels = [{"method": "A"}, {"method": "B", "epsilon": "1"}, {"method": "B", "epsilon": "2"}]
-    html = drawn([Row(each, None, None, None, measured) for each in labels], columns=["stationarity"], log=True)
-    figures = json.loads(html.split('id="figures">')[1].split("</script>")[0])
+    figures = drawn([Row(each, None, None, None, MEASURED) for each in labels], columns=["stationarity"], log=True)
     assert [[trace["name"] for trace in figure["data"]] for figure in figures.values()] == [
         ["A", "B, 1"],
         ["A", "B, 2"],

@@ -122,6 +122,11 @@ class Experiment(Section):
         """The one that is published and charted."""
         return METRICS[self.metrics[0]]
 
+    @property
+    def measures(self) -> str:
+        """What the numbers of a cell of the table are, in their order."""
+        return "; ".join(METRICS[name].title for name in self.metrics)
+
     def _check(self, axis: str, label: str | None = None) -> None:
         if axis not in self.axes:
             raise unknown("axis", axis, self.axes)

@@ -23,6 +23,7 @@ _HEADINGS = {
     "guaranteed": ("Measured at the guaranteed ε", "noise so that ε is an upper bound"),
     "plain": ("Measured", "noise as the experiment sets it"),
 }
+_SHARES = ("accuracy", "node_accuracy")
 _LOG = {"type": "log", "exponentformat": "power"}
 
 
@@ -106,19 +107,19 @@ def _curves(experiment: Experiment, table: Sequence[Row]) -> list[Panel]:
     panels: list[Panel] = []
     chart, series = experiment.chart, _series(experiment.chart, table)
     x = chart.x or "round"
-    facets = _facets(experiment, table).items()
-    for (facet, members), which, column in itertools.product(facets, _measured(experiment), chart.columns):
-        traces = []
-        for row in members:
-            measured: Measured | None = getattr(row, which) or row.plain
-            if measured is not None and measured.curve:
-                index = series.index(row.labels[chart.series])
-                traces.append(_line(measured, x, column, index, ", ".join(row.labels.values())))
-        if any(getattr(row, which) for row in members):
-            about = [_HEADINGS[which][0].removeprefix("Measured").strip(), facet]
-            axis = {"tickformat": ".0%"} if column == "accuracy" else _LOG if chart.log else {}
-            figure = _figure(traces, CURVE[x], category=False, **axis)
-            panels.append(Panel(f"chart-{len(panels)}", CURVE[column], ", ".join(filter(None, about)), figure))
+    for facet, members in _facets(experiment, table).items():
+        for which, column in itertools.product(_calibrations(experiment, members), chart.columns):
+            traces = []
+            for row in members:
+                measured: Measured | None = getattr(row, which) or row.plain
+                if measured is not None and measured.curve:
+                    index = series.index(row.labels[chart.series])
+                    traces.append(_line(measured, x, column, index, ", ".join(row.labels.values())))
+            if traces:
+                about = [_HEADINGS[which][0].removeprefix("Measured").strip(), facet]
+                axis = {"tickformat": ".0%"} if column in _SHARES else _LOG if chart.log else {}
+                figure = _figure(traces, CURVE[x], category=False, **axis)
+                panels.append(Panel(f"chart-{len(panels)}", CURVE[column], ", ".join(filter(None, about)), figure))
     return panels
 
 
@@ -175,6 +176,11 @@ def _sensitivities(experiment: Experiment, table: Sequence[Row]) -> list[Panel]:
 
 
 _KINDS = {"curves": _curves, "sensitivity": _sensitivities}
+
+
+def _calibrations(experiment: Experiment, rows: Sequence[Row]) -> list[str]:
+    """Those that the rows were measured at; rows without noise have none."""
+    return [which for which in experiment.calibrations if any(getattr(row, which) for row in rows)] or ["plain"]
 
 
 def _measured(experiment: Experiment) -> tuple[str, ...]:

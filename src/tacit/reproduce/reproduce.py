@@ -38,7 +38,7 @@ def reproduce(
     summary = {
         "experiment": name,
         "title": experiment.title,
-        "measures": experiment.metric.title,
+        "measures": experiment.measures,
         "quick": quick,
         "seeds": experiment.seeds,
         "seconds": round(sum(result["seconds"] for result in results.values()), 1),
