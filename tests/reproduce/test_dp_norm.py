@@ -48,3 +48,14 @@ def test_the_published_settings_cost_what_the_check_numbers_say():
         if cell.labels["method"] == "DP-Norm" and key in wanted:
             privacy = from_config(cell.config).planned()
             assert (privacy.guaranteed, privacy.claimed) == pytest.approx(wanted[key], rel=0.02)
+
+
+def test_appendix_bs_noise_is_told_to_guarantee_nothing(tacit):
+    ended = tacit("reproduce", "dp-norm/appendix-b", "--quick", "--jobs", "1", "--json")
+    assert ended.code == 0, ended.err
+    rows = {row["labels"]["method"]: row["plain"] for row in json.loads(ended.out)["rows"]}
+    printed, undone = rows["as printed"], rows["n in the steps"]
+    assert printed["guaranteed"] < printed["claimed"] == pytest.approx(1.0)
+    assert (undone["guaranteed"], undone["claimed"]) == (None, pytest.approx(1.0))
+    assert undone["mean"]["primal_norm"] < 0.7 * printed["mean"]["primal_norm"]  # it does not walk
+    assert 0 < undone["mean"]["node_accuracy"] <= 100
