@@ -20,10 +20,8 @@ Maker = Callable[..., T]
 def invalid(where: str, error: pydantic.ValidationError) -> TacitError:
     """The first of the values that pydantic refused, as a sentence."""
     first = error.errors()[0]
-    key, message = (
-        ".".join(str(part) for part in first["loc"]),
-        first["msg"].removeprefix("Value error, ").split(", unable to")[0],
-    )
+    key = ".".join(str(part) for part in first["loc"])
+    message = first["msg"].removeprefix("Value error, ").split(", unable to")[0]
     if first["type"] == "missing":
         return TacitError(f"{where}: {key} is missing")
     said = message.removeprefix("Input ") if message.startswith("Input ") else f"is wrong: {message}"

@@ -13,7 +13,7 @@ EXPECTED = [
     ("LT-ADMM-DP", 19.6, 25.56, 2.23),
     ("DP-Norm", 1.0, 1.0, 0.639),
     ("DP-Norm", 0.5, 0.5, 0.305),
-    ("DP-Norm", 1.0, 1.0, None),
+    ("DP-Norm, n in the steps", 1.0, 1.0, None),
     ("PPGL", 50.0, 50.0, 6.82),
     ("PPGL", 50.0, 50.0, 4.54),
     ("DPPS / PartPSP", 5000.0, 5000.0, None),
@@ -39,12 +39,12 @@ def test_the_command_prints_them(tacit):
 
 
 def test_dp_norms_own_noise_in_the_steps_breaks_its_claim():
-    """Without that term the same attack finds nothing: it is the noise taken back that tells."""
-    found = tried.dp_norm(trials=10_000).found
-    assert found.claimed == pytest.approx(1.0)
-    assert found.guaranteed is None
-    assert found.lower > 1.5
-    assert found.refuted
+    """Without that term, or with fresh noise there, the same attack finds nothing: it is the noise taken back."""
+    found = {inner: tried.dp_norm(8_000, 60, inner).found for inner in ("none", "fresh", "same")}
+    assert all(each.claimed == pytest.approx(1.0) for each in found.values())
+    assert (found["same"].guaranteed, found["same"].refuted) == (None, True)
+    assert found["same"].lower > 1.5
+    assert found["none"].lower == found["fresh"].lower == 0
 
 
 def test_the_audit_command(tacit):

@@ -42,6 +42,17 @@ def test_what_a_run_gives_is_not_listed(tacit):
     assert "rounds" not in json.loads(tacit("list", "dp-norm", "--json").out)["defaults"]
 
 
+def test_what_a_section_has_for_all_is_listed_where_it_is_taken(tacit):
+    def keys(name):
+        return set(json.loads(tacit("list", name, "--json").out)["defaults"])
+
+    assert {"share", "local"} <= keys("dyn-d2p") & keys("sgp")
+    assert not {"share", "local", "sensitivity"} & keys("dp-sgd")
+    assert "drop_links" in keys("ring")
+    assert "weight_decay" in keys("mlp")
+    assert "clip" in keys("ppgl")
+
+
 def test_an_experiment_is_told_too(tacit):
     assert tacit("list", "dp-norm/figure2").out.startswith("Ring of 6 nodes")
 

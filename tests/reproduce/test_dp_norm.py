@@ -50,8 +50,8 @@ def test_the_published_settings_cost_what_the_check_numbers_say():
             assert (privacy.guaranteed, privacy.claimed) == pytest.approx(wanted[key], rel=0.02)
 
 
-def test_appendix_bs_noise_is_told_to_guarantee_nothing(tacit):
-    ended = tacit("reproduce", "dp-norm/appendix-b", "--quick", "--jobs", "1", "--json")
+def test_the_rounds_noise_in_the_steps_is_told_to_guarantee_nothing(tacit):
+    ended = tacit("reproduce", "dp-norm/noise-in-steps", "--quick", "--jobs", "1", "--json")
     assert ended.code == 0, ended.err
     rows = {row["labels"]["method"]: row["plain"] for row in json.loads(ended.out)["rows"]}
     printed, undone = rows["as printed"], rows["n in the steps"]

@@ -53,7 +53,7 @@ def test_tuning_never_sees_the_test_set(tiny):
         (
             "dp-norm",
             (
-                "appendix-b",
+                "noise-in-steps",
                 *(f"figure{k}" for k in range(2, 10)),
                 *(f"figure{k}-resnet10" for k in (2, 3, 7, 8, 9)),
             ),

@@ -43,9 +43,9 @@ class DPNorm(Algorithm[Normed]):
     μ is `lr`, K `local_steps`, G `clip` and L `smoothness`. α = 0 leaves the duals alone, and without noise is ECL.
     `step = "code"` takes η from the published ECL code, 1/(μ(KE + K − E)). `asynchronous` exchanges each edge at a
     random inner step; the same noise then covers different w, whose difference is told bare: nothing is guaranteed.
-    `inner_noise` puts noise of the same σ into the w-update too, −(μη/γ) E n, as appendix B derives it: "fresh" draws
-    it anew in every inner step, which touches no guarantee; "same" takes the round's n, whose effect on the models is
-    then undone, round after round, and with it the privacy: nothing is guaranteed.
+    `inner_noise` puts noise of the same σ into the w-update too, −(μη/γ) E n: "fresh" draws it anew in every inner
+    step, as appendix B does, and touches no guarantee; "same" takes the n that Algorithm 1 draws for the round, whose
+    effect on the models is then undone, round after round, and with it the privacy: nothing is guaranteed.
 
     Claim: Theorem 1. Formal guarantee: a round releases w + n, where a record moves w by Δ₂ at most, so R rounds are
     exactly √R Δ₂/σ-GDP. Lemma 1 has Δ₂ = 2cμG (K/d_i + 1/B) with c = 1 + 2(γ + 1). `bound = "contraction"` counts what
@@ -117,7 +117,8 @@ class DPNorm(Algorithm[Normed]):
             step = t * self.local_steps + k
             g = task.gradient(w, step, Clip(self.clip), "descent").keep()
             if self.inner_noise != "none":
-                pull = pull - self.lr * eta / gamma * degree * self._inner(w, step, task, network, noise)
+                added = noise if self.inner_noise == "same" else self._inner(w, step, task, network)
+                pull = pull - self.lr * eta / gamma * degree * added
             w = gamma / (gamma + eta * self.lr * degree) * (w - self.lr * g + pull)
             if k in exchanges:
                 noised = self._release(t, w.clone(), task, network) if noise is None else w + noise
@@ -218,10 +219,8 @@ class DPNorm(Algorithm[Normed]):
             raise TacitError(f"{self.title}: smoothness = {self.smoothness:g}, but on these records it is {known:.4g}")
         return self.smoothness
 
-    def _inner(self, w: Tensor, step: int, task: Task, network: Network, released: Tensor | None) -> Tensor:
-        """Noise of the release's deviation, for inner step number `step`, or that of the release itself."""
-        if self.inner_noise == "same" and released is not None:
-            return released
+    def _inner(self, w: Tensor, step: int, task: Task, network: Network) -> Tensor:
+        """Noise of the release's deviation, for inner step number `step`."""
         noise = torch.zeros_like(w)
         if self.sigma != 0:
             known = self.on(task, network.graph).mechanism(task.nodes)

@@ -79,10 +79,11 @@ def _dp_norm(epsilon: float, inner: Any = "none") -> Stated:
     noised = algorithm.with_noise(algorithm.paper_noise(sampling, epsilon, delta))
     note = {
         "none": "a composition theorem that is not tight; takes L-smoothness for granted",
-        "same": "appendix B's term with the round's own noise in every step, which undoes it",
+        "same": "the same noise in the local steps too, as the paper can be read: they take it back",
     }[inner]
     setting = "2,000 rounds, σ = J Δ₂ by Theorem 1, exchanged synchronously"
-    return Stated("DP-Norm", setting, epsilon, *_costs(noised, sampling, delta), delta, note=note)
+    paper = "DP-Norm" if inner == "none" else "DP-Norm, n in the steps"
+    return Stated(paper, setting, epsilon, *_costs(noised, sampling, delta), delta, note=note)
 
 
 def _ppgl() -> list[Stated]:

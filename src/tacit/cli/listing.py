@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from dataclasses import MISSING, fields, is_dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -55,17 +55,16 @@ def list_(
 
 def _one(name: str, registry: Registry[Any] | None, about: str, as_json: bool) -> None:
     """What a thing is, and its parameters with their defaults, as a config sets them."""
-    if registry is None:
-        text, maker, options = about, None, {}
-    else:
-        text, maker = (inspect.getdoc(registry[name]) or "").split("\n>>>")[0].strip(), registry[name]
-        options = {key: each.default for key, each in registry.options(name).items()}
+    options: dict[str, Any] = {}
+    if registry is not None:
+        about = (inspect.getdoc(registry[name]) or "").split("\n>>>")[0].strip()
+        options = _options(name, registry)
     needed = [key for key, value in options.items() if value is inspect.Parameter.empty]
-    defaults = {key: _plain(maker, key, value) for key, value in options.items() if key not in needed}
+    defaults = {key: list(v) if isinstance(v, tuple) else v for key, v in options.items() if key not in needed}
     if as_json:
-        emit({"name": name, "about": text, "needed": needed, "defaults": defaults})
+        emit({"name": name, "about": about, "needed": needed, "defaults": defaults})
         return
-    say(text)
+    say(about)
     if options:
         say("\nparameters:")
     for key in options:
@@ -73,9 +72,23 @@ def _one(name: str, registry: Registry[Any] | None, about: str, as_json: bool) -
         say(f"  {key}: {unset}" if defaults.get(key) is None else f"  {key} = {json.dumps(defaults[key])}")
 
 
-def _plain(maker: Any, key: str, value: Any) -> Any:
-    """A default as TOML and JSON have it; a field of a dataclass may have one that is made anew each time."""
-    if is_dataclass(maker):
-        made = {field.name: field.default_factory for field in fields(maker)}.get(key, MISSING)
-        value = value if made is MISSING else made()
-    return list(value) if isinstance(value, tuple) else value
+def _options(name: str, registry: Registry[Any]) -> dict[str, Any]:
+    """The default of each key that a config may have beside `name`, those of its section included."""
+    from tacit.runs.config import Drops, Penalty, Section, Sharing
+    from tacit.sites.signals import CLIP, graph_methods
+
+    maker = registry[name]
+    hints = get_type_hints(maker if is_dataclass(maker) or not inspect.isclass(maker) else maker.__init__)
+    kind = maker if inspect.isclass(maker) else hints["return"]
+    sections: dict[str, type[Section]] = {"graph": Drops, "model": Penalty, "algorithm": Sharing}
+    section = sections.get(registry.kind, Section)
+    more = {key: each.default for key, each in section.model_fields.items()}
+    unlike = () if getattr(kind, "partial", True) else tuple(Sharing.model_fields)
+    if registry is graph_methods:
+        more = {CLIP: None}
+    own = {key: each.default for key, each in registry.options(name).items() if "ndarray" not in str(hints.get(key))}
+    for field in fields(maker) if is_dataclass(maker) else ():
+        if field.name in own and field.default_factory is not MISSING:
+            own[field.name] = field.default_factory()
+    whole = own | {key: value for key, value in more.items() if key not in own}
+    return {key: value for key, value in whole.items() if key not in unlike}

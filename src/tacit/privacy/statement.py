@@ -99,6 +99,7 @@ def assess(ledger: Ledger, delta: float) -> tuple[Array, str | None]:
         if unproven:
             rest = len(unproven) - 1
             more = f" and {rest} other{'s' if rest > 1 else ''}" if rest else ""
-            return spent, f"the noise of round {unproven[0] + 1}{more} follows a sensitivity that is not proven to hold"
+            what = "a sensitivity that is not proven for all that it covers"
+            return spent, f"the noise of round {unproven[0] + 1}{more} follows {what}"
         return spent, "values left the nodes without noise"
     return spent, None

@@ -65,7 +65,7 @@ def _ends(experiment: Experiment, table: Sequence[Row]) -> list[Panel]:
     chart, series = experiment.chart, _series(experiment.chart, table)
     panels: list[Panel] = []
     for facet, members in _facets(experiment, table).items():
-        for which in ("published", *_measured(experiment)):
+        for which in ("published", *_calibrations(experiment, members)):
             heading, about = _HEADINGS[which]
             of = {label: [row for row in members if row.labels[chart.series] == label] for label in series}
             found = [_trace(experiment, of[label], which, i, label) for i, label in enumerate(series)]
@@ -181,11 +181,6 @@ _KINDS = {"curves": _curves, "sensitivity": _sensitivities}
 def _calibrations(experiment: Experiment, rows: Sequence[Row]) -> list[str]:
     """Those that the rows were measured at; rows without noise have none."""
     return [which for which in experiment.calibrations if any(getattr(row, which) for row in rows)] or ["plain"]
-
-
-def _measured(experiment: Experiment) -> tuple[str, ...]:
-    """The parts of a row that are measured."""
-    return tuple(experiment.calibrations) or ("plain",)
 
 
 def _series(chart: Chart, table: Sequence[Row]) -> list[str]:

@@ -110,8 +110,8 @@ def with_target(
     lines = plan(algorithm, sampling, nodes)
     if any(line.mechanism == "unproven" for line in lines):
         raise TacitError(
-            f"{algorithm.title} scales its noise to a sensitivity that is not proven, which no budget allows: "
-            "leave out privacy.budget, or choose another sensitivity"
+            f"{algorithm.title} scales its noise to a sensitivity that is not proven for all it covers, which no "
+            "budget allows: leave out privacy.budget, or choose another mode"
         )
     if any(line.mechanism == "exact" for line in lines):
         raise TacitError(

@@ -81,7 +81,7 @@ class Cost:
             reason = f"{self.algorithm.title} does not say in advance what it releases"
         elif math.isinf(spent.max()):
             unproven = any(line.mechanism == "unproven" for line in lines)
-            reason = "the noise follows a sensitivity that is not proven" if unproven else _BARE
+            reason = "the noise follows a sensitivity that is not proven for all that it covers" if unproven else _BARE
         return self._statement(spent, reason, self.algorithm.rounds)
 
     def by(self, rounds: int) -> float | None:

@@ -52,6 +52,8 @@ class Run:
         self.config, self.measure = config or {}, measure
         if "stationarity" in measure and task.model.shared < task.d:
             raise TacitError("stationarity is measured where all parameters are shared: leave out measure, or share")
+        if "nodes" in measure and not task.model.classifies:
+            raise TacitError("only models that classify have an accuracy to measure at the nodes: leave out measure")
         self.rounds = algorithm.rounds
         self.every = evaluate_every or max(1, self.rounds // 20)
         self.out: Path | None = None
@@ -249,7 +251,7 @@ class Run:
 
     def _node_accuracy(self) -> float | None:
         """The mean of what every node's own model reaches, which costs an evaluation a node."""
-        each = torch.tensor([[self.task.evaluate(model).accuracy] for model in self.models])
+        each = torch.tensor([[self.task.evaluate(model).accuracy] for model in self.models], dtype=torch.float64)
         with self.network.unmetered():
             return finite(float(self.network.mean(each)))
 

@@ -26,7 +26,6 @@ from tacit.tasks.data.checks import Label
 
 _SCHEDULE = 32  # rounds of a graph that never repeats by which two are told apart
 _PATH = re.compile(r"(?P<path>.*\.py)(?P<rest>:\w+)")
-_GIVEN = ("name", "rounds", "scale", "inputs", "classes")  # parameters that no config sets
 _DIGESTS = ("links", "parameters")  # they differ for a reason, which tells more
 
 T = TypeVar("T", bound=Hashable)
@@ -181,8 +180,8 @@ def _whole(registry: Registry[Any], choice: Choice) -> dict[str, Any]:
     name, given = choice.name, choice.parameters
     if found := _PATH.fullmatch(name):
         return {"name": _file(found["path"]) + found["rest"], **given}
-    taken = registry.parameters(name) if name in registry else {}
-    defaults = {key: parameter.default for key, parameter in taken.items() if key not in _GIVEN}
+    taken = registry.options(name) if name in registry else {}
+    defaults = {key: parameter.default for key, parameter in taken.items()}
     plain = {key: value for key, value in defaults.items() if isinstance(value, int | float | str | tuple | list)}
     files = {"path": _file(given["path"])} if "path" in given else {}
     return {**plain, **given, **files, "name": name}
