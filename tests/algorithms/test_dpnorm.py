@@ -183,10 +183,10 @@ def test_exchanged_all_together_the_models_walk_and_the_duals_settle():
 
 @pytest.mark.parametrize("alpha", [0.0, 0.2])
 def test_the_rounds_own_noise_in_the_steps_takes_the_walk_back(alpha):
-    """From round 50 to round 800 models walk four times as far (above). With n in the steps too they stay where they
-    are, and a model that noise no longer moves is one that noise no longer hides: nothing is guaranteed."""
-    found = norms(alpha, False, 830, 200, "same")[:, 0]
-    assert found[770:].mean() / found[40:60].mean() == pytest.approx(1.0, rel=0.1)
+    """From round 50 to round 400 models walk √8 = 2.8 times as far (above). With n in the steps too they stay where
+    they are, and a model that noise no longer moves is one that noise no longer hides: nothing is guaranteed."""
+    found = norms(alpha, False, 430, 200, "same")[:, 0]
+    assert found[370:].mean() / found[40:60].mean() == pytest.approx(1.0, rel=0.1)
 
 
 def worst(batch, sampling, epochs, smooth, decay=0.0):

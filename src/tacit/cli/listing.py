@@ -36,21 +36,25 @@ def list_(
         "data": datasets,
         "shardings": shards,
     }
-    kinds = {kind: registry.describe() for kind, registry in registries.items()}
-    kinds["experiments"] = {each: read(path).title for each, path in available().items()}
+    experiments = available()
     if name is not None:
-        found = next((registry for kind, registry in registries.items() if name in kinds[kind]), None)
-        if found is None and name not in kinds["experiments"]:
-            raise unknown("name", name, [each for names in kinds.values() for each in names])
-        _one(name, found, read(available()[name]).about if found is None else "", as_json)
-    elif as_json:
+        found = next((registry for registry in registries.values() if name in registry), None)
+        if found is None and name not in experiments:
+            raise unknown(
+                "name", name, [*experiments, *(each for registry in registries.values() for each in registry)]
+            )
+        _one(name, found, read(experiments[name]).about if found is None else "", as_json)
+        return
+    kinds = {kind: registry.describe() for kind, registry in registries.items()}
+    kinds["experiments"] = {each: read(path).title for each, path in experiments.items()}
+    if as_json:
         emit(kinds)
-    else:
-        width = max(len(each) for names in kinds.values() for each in names)
-        for kind, names in kinds.items():
-            say(f"{kind}:")
-            for each, line in names.items():
-                say(f"  {each:<{width}}  {line}")
+        return
+    width = max(len(each) for names in kinds.values() for each in names)
+    for kind, names in kinds.items():
+        say(f"{kind}:")
+        for each, line in names.items():
+            say(f"  {each:<{width}}  {line}")
 
 
 def _one(name: str, registry: Registry[Any] | None, about: str, as_json: bool) -> None:

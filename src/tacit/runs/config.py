@@ -140,11 +140,11 @@ EXAMPLE: dict[str, Any] = {
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    if path.is_dir():
-        kept = path / "config.toml"
-        raise TacitError(f"{path} is a folder{f': give {kept}' if kept.exists() else ', not a config'}")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
+    except IsADirectoryError:
+        kept = path / "config.toml"
+        raise TacitError(f"{path} is a folder{f': give {kept}' if kept.exists() else ', not a config'}") from None
     except OSError as error:
         raise TacitError(f"cannot read the config {path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # no TOML, no text, a number of thousands of digits; nested too deep
