@@ -81,10 +81,12 @@ def test_without_noise_it_agrees_and_reaches_the_optimum():
     assert torch.allclose(algorithm.models(state), task.data.x.double().mean(0).expand(6, -1), rtol=0, atol=1e-8)
 
 
-def test_ecl_is_dp_norm_with_neither_noise_nor_normalisation():
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_ecl_is_dp_norm_with_neither_noise_nor_normalisation(asynchronous):
     results = []
     for name, params in (("ecl", {}), ("dp-norm", {"alpha": 0.0, "sigma": 0.0, "clip": 1e9})):
-        algorithm = algorithms.build(name, {"lr": 0.02, "local_steps": 5, **params}).over(20)
+        params |= {"lr": 0.02, "local_steps": 5, "asynchronous": asynchronous}
+        algorithm = algorithms.build(name, params).over(20)
         results.append(run_rounds(algorithm, quadratic_task(), Simulated(RING), 20))
     assert torch.equal(results[0].x, results[1].x)
     assert torch.equal(results[0].z, results[1].z)

@@ -250,6 +250,12 @@ class DPNorm(Algorithm[Normed]):
 
 
 @algorithms.register("ecl")
-def ecl(lr: float = 0.03, local_steps: int = 10, clip: float = 1e9, step: Literal["paper", "code"] = "paper") -> DPNorm:
+def ecl(
+    lr: float = 0.03,
+    local_steps: int = 10,
+    clip: float = 1e9,
+    step: Literal["paper", "code"] = "paper",
+    asynchronous: bool = False,
+) -> DPNorm:
     """ECL: edge-consensus learning, without noise and without normalisation."""
-    return DPNorm(lr=lr, local_steps=local_steps, clip=clip, step=step, alpha=0.0, sigma=0.0)
+    return DPNorm(lr=lr, local_steps=local_steps, clip=clip, step=step, asynchronous=asynchronous, alpha=0.0, sigma=0.0)
