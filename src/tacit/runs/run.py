@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import time
 from collections.abc import Callable, Collection
@@ -11,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from tacit.algorithms import Algorithm
@@ -22,7 +20,8 @@ from tacit.privacy.statement import Privacy
 from tacit.runs import storage
 from tacit.runs.checkpoint import Checkpoint
 from tacit.runs.cost import Cost, finite
-from tacit.tasks import Metrics, Task
+from tacit.runs.measuring import Measuring
+from tacit.tasks import Task
 
 Row = dict[str, Any]
 Watcher = Callable[["Run"], None]
@@ -49,11 +48,8 @@ class Run:
         config: dict[str, Any] | None = None,
     ) -> None:
         self.task, self.algorithm, self.network, self.delta = task, algorithm, network, delta
-        self.config, self.measure = config or {}, measure
-        if "stationarity" in measure and task.model.shared < task.d:
-            raise TacitError("stationarity is measured where all parameters are shared: leave out measure, or share")
-        if "nodes" in measure and not task.model.classifies:
-            raise TacitError("only models that classify have an accuracy to measure at the nodes: leave out measure")
+        self.config = config or {}
+        self._measuring = Measuring(task, algorithm, network, measure)
         self.rounds = algorithm.rounds
         self.every = evaluate_every or max(1, self.rounds // 20)
         self.out: Path | None = None
@@ -205,7 +201,7 @@ class Run:
         self.out = out
 
     def _new_cost(self) -> Cost:
-        return Cost(self.task, self.algorithm, self.delta, "stationarity" in self.measure, self.network)
+        return Cost(self.task, self.algorithm, self.delta, self._measuring.reads_records, self.network)
 
     def _after(self, t: int, state: Any) -> Checkpoint:
         return Checkpoint(t, state, self.task.ledger.steps, self.task.draws, replace(self.network.traffic))
@@ -244,17 +240,6 @@ class Run:
             self.history.pop()
         self.history.append(row)
 
-    def _stationarity(self, mean: Tensor) -> float | None:
-        """‖∇F(x̄)‖ over all records of all nodes."""
-        with self.network.unmetered():
-            return finite(float(self.network.mean(self.task.slope(mean)).norm()))
-
-    def _node_accuracy(self) -> float | None:
-        """The mean of what every node's own model reaches, which costs an evaluation a node."""
-        each = torch.tensor([[self.task.evaluate(model).accuracy] for model in self.models], dtype=torch.float64)
-        with self.network.unmetered():
-            return finite(float(self.network.mean(each)))
-
     def _now(self) -> Row:
         if self.history and self.history[-1]["round"] == self.t:
             return self.history[-1]
@@ -264,26 +249,10 @@ class Run:
             return {"accuracy": None, "loss": None, "wall_seconds": round(time.monotonic() - self._began, 3)}
 
     def _measure(self) -> Row:
-        with self.network.unmetered():
-            shared, local = self.task.split(self.models)
-            mean = self.network.mean(shared)
-            spread = self.network.mean((shared - mean).square().sum(1, keepdim=True))
-            if local.shape[1]:  # the agreed part with each node's own
-                each = [self.task.evaluate(torch.cat([mean, own])) for own in local]
-                metrics = Metrics(*self.network.mean(torch.tensor(each)).tolist())
-            else:
-                metrics = self.task.evaluate(mean)
-            norms = self.algorithm.norms(self._at.state)
-            lengths = self.network.mean(torch.stack(list(norms.values()), 1)).tolist()
         traffic, privacy = self.network.total(), self.privacy
         return {
             "round": self.t,
-            "accuracy": finite(metrics.accuracy),
-            "loss": finite(metrics.loss),
-            "consensus": math.sqrt(float(spread)),
-            **dict(zip(norms, map(finite, lengths), strict=True)),
-            **({"stationarity": self._stationarity(mean)} if "stationarity" in self.measure else {}),
-            **({"node_accuracy": self._node_accuracy()} if "nodes" in self.measure else {}),
+            **self._measuring(self._at.state),
             "guaranteed": privacy.guaranteed,
             "claimed": privacy.claimed,
             "messages": traffic.messages,
