@@ -81,6 +81,28 @@ def test_without_noise_it_agrees_and_reaches_the_optimum():
     assert torch.allclose(algorithm.models(state), task.data.x.double().mean(0).expand(6, -1), rtol=0, atol=1e-8)
 
 
+def test_ecl_agrees_with_the_loop_over_nodes():
+    """Edge-consensus learning as such, without a word of noise, clipping and normalisation."""
+    mu, inner = 0.02, 5
+    algorithm, task = algorithms.build("ecl", {"lr": mu, "local_steps": inner}).over(30), quadratic_task()
+    edges = list(zip(*(ends.tolist() for ends in STAR.edges(0)), strict=True))
+    records = task.data.x.double().numpy().reshape(6, -1, 3)
+    w, z = np.zeros((6, 3)), {edge: np.zeros(3) for edge in edges}
+    network, state = Simulated(STAR), algorithm.start(task, STAR)
+    for r in range(30):
+        state = algorithm.round(r, state, task, network)
+        for i in range(6):
+            own = [edge for edge in edges if edge[0] == i]
+            eta = 1 / (mu * len(own) * inner)
+            for _ in range(inner):
+                pull = eta * sum((1 if i < j else -1) * z[i, j] for _, j in own)
+                w[i] = (w[i] - mu * (w[i] - records[i]).mean(0) + mu * pull) / (1 + eta * mu * len(own))
+        z = {(i, j): z[j, i] - 2 * (1 if j < i else -1) * w[j] for i, j in edges}
+        assert np.allclose(state.x.numpy(), w, rtol=0, atol=1e-9)
+        assert np.allclose(state.z.numpy(), np.stack([z[edge] for edge in edges]), rtol=0, atol=1e-9)
+    assert np.abs(w).max() > 0.1
+
+
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_ecl_is_dp_norm_with_neither_noise_nor_normalisation(asynchronous):
     results = []
@@ -112,7 +134,7 @@ def test_it_agrees_with_the_loop_over_nodes_with_noise_on(graph, step, inner_noi
         drawn = [noised(task, "gaussian", np.zeros(3), sigma, "model", i, r) for i in range(6)]
         when = {edge: exchange(task, r, edge, inner) if asynchronous else inner - 1 for edge in edges}
         for k in range(inner):
-            y = {}
+            y, lam = {}, {}
             for i in range(6):
                 degree = len(neighbours[i])
                 eta = 1 / (mu * degree * inner) if step == "paper" else 1 / (mu * (inner * degree + inner - degree))
@@ -129,11 +151,14 @@ def test_it_agrees_with_the_loop_over_nodes_with_noise_on(graph, step, inner_noi
                 alone = not asynchronous and inner_noise != "same"  # then the sum is rounded, else the noise
                 sent = noised(task, "gaussian", w[i], sigma, "model", i, r) if alone else w[i] + drawn[i]
                 for j in neighbours[i]:
-                    lam = eta / gamma * (z[i, j] - sign[i, j] * sent)
-                    y[i, j] = 2 / eta * lam - z[i, j]
+                    lam[i, j] = eta / gamma * (z[i, j] - sign[i, j] * sent)
+                    y[i, j] = 2 / eta * lam[i, j] - z[i, j]
+            if k == max(when.values()):
+                duals = [np.mean([np.linalg.norm(lam[i, j]) for j in neighbours[i]]) for i in range(6)]
             z |= {(i, j): y[j, i] for i, j in edges if when[i, j] == k}
         assert np.allclose(state.x.numpy(), w, rtol=0, atol=1e-9)
         assert np.allclose(state.z.numpy(), np.stack([z[edge] for edge in edges]), rtol=0, atol=1e-9)
+        assert np.allclose(state.dual.numpy(), duals, rtol=1e-9, atol=1e-9)
 
 
 def exchange(task, r, edge, inner):

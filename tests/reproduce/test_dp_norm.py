@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from tacit.reproduce.cells import expand
-from tacit.reproduce.files import load
-from tacit.runs.build import from_config
+from tacit.reproduce.files import available, load
+from tacit.runs.build import Own, from_config
+from tacit.tasks import datasets
 
 pytestmark = pytest.mark.usefixtures("data_folder")
 
@@ -48,6 +49,20 @@ def test_the_published_settings_cost_what_the_check_numbers_say():
         if cell.labels["method"] == "DP-Norm" and key in wanted:
             privacy = from_config(cell.config).planned()
             assert (privacy.guaranteed, privacy.claimed) == pytest.approx(wanted[key], rel=0.02)
+
+
+@pytest.mark.filterwarnings("ignore:δ = 0.001 is not below")
+def test_nothing_of_what_is_published_is_refused():
+    """Every cell with noise for the paper's claim, at full size: μ, L, batches and shards fit."""
+    names = [name for name in available() if name.startswith("dp-norm/")]
+    cells = {cell.key: cell for name in names for cell in expand(load(name)) if cell.calibration == "paper"}
+    assert len(cells) > 50
+    (choice,) = {str(cell.config.data): cell.config.data for cell in cells.values()}.values()
+    data = datasets.build(choice.name, choice.parameters)
+    for cell in cells.values():
+        run = from_config(cell.config, Own(data=data))
+        claimed = run.algorithm.claim(run.algorithm.sampling(run.task), run.task.nodes, run.delta, run.rounds)
+        assert claimed == pytest.approx(cell.config.privacy.epsilon, rel=1e-3), cell.title
 
 
 def test_the_rounds_noise_in_the_steps_is_told_to_guarantee_nothing(tacit):
