@@ -26,8 +26,8 @@ from tacit.tasks import Clip, Task
 
 @dataclass(frozen=True)
 class Normed(OnEdges):
-    """Parameters x = w, received z, and the mean norm of each node's duals λ_i|j (n,) at the round's last exchange, which
-    is only watched."""
+    """Parameters x = w, received z, and the mean norm of each node's duals λ_i|j (n,) at the last exchange of a round,
+    which is only watched."""
 
     dual: Tensor
 

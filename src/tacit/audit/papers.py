@@ -79,7 +79,7 @@ def _dp_norm(epsilon: float, inner: Any = "none") -> Stated:
     noised = algorithm.with_noise(algorithm.paper_noise(sampling, epsilon, delta))
     note = {
         "none": "a composition theorem that is not tight; takes L-smoothness for granted",
-        "same": "the same noise in the local steps too, as the paper can be read: they take it back",
+        "same": "the same noise in the local steps too, which the paper nowhere writes: they take it back",
     }[inner]
     setting = "2,000 rounds, σ = J Δ₂ by Theorem 1, exchanged synchronously"
     paper = "DP-Norm" if inner == "none" else "DP-Norm, n in the steps"
