@@ -17,12 +17,12 @@ def test_norms_of_the_quick_version_and_figures_share_their_runs(tacit):
     ended = tacit("reproduce", "dp-norm/figure4", "--quick", "--jobs", "1", "--json")
     assert ended.code == 0, ended.err
     rows = {row["labels"]["method"]: row for row in json.loads(ended.out)["rows"]}
-    assert set(rows) == {"DP-Norm", "DP-ADMM", "DP-Norm, α = 0, asynchronous, ε = 1"}
+    assert set(rows) == {"DP-Norm", "DP-ADMM", "DP-Norm, α = 0, asynchronous, claimed ε = 1"}
     for row in rows.values():
         curve = (row["paper"] or row["plain"])["curve"]
         assert all(point["primal_norm"] > 0 for point in curve[1:])
         assert all(point["dual_norm"] > 0 for point in curve[1:])
-    assert rows["DP-Norm, α = 0, asynchronous, ε = 1"]["plain"]["guaranteed"] is None
+    assert rows["DP-Norm, α = 0, asynchronous, claimed ε = 1"]["plain"]["guaranteed"] is None
     assert rows["DP-Norm"]["paper"]["guaranteed"] < rows["DP-Norm"]["paper"]["claimed"] == pytest.approx(1.0)
     html = Path("runs/reproduce/dp-norm/figure4-quick/report.html").read_text()
     assert "Norm of the dual variables" in html
