@@ -1,13 +1,9 @@
 """What a site builds is its part of the simulation, with noise for its own records and a key that it keeps."""
 
-import os
 import shutil
-import stat
-import tomllib
 
 import numpy as np
 import pytest
-import tomli_w
 import torch
 
 from tacit.errors import TacitError
@@ -16,24 +12,13 @@ from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
 from tacit.privacy.planning import guarantee, plan
 from tacit.runs import Config, Run, from_config
-from tacit.runs.cost import Cost
 from tacit.sites.build import build
 from tacit.sites.config import Site
-from tacit.sites.secret import KEY, LEDGER, kept
-from tacit.sites.setup import init
-from tacit.tasks import Clip
+from tacit.sites.secret import LEDGER
 from tacit.topology import PPGL, Learning, Signals, synthetic
 
-UNEVEN = {"name": "sizes", "sizes": [150, 200, 90]}
-BASE = {
-    "rounds": 4,
-    "seed": 5,
-    "graph": "complete",
-    "sharding": UNEVEN,
-    "batch": {"size": 16},
-    "algorithm": {"name": "dyn-d2p", "lr": 0.5},
-    "privacy": {"epsilon": 2.0, "delta": 1e-3},
-}
+from .built import BASE, UNEVEN, change, made
+
 METHODS = {
     "dyn-d2p": {},
     "partpsp": {"algorithm": {"name": "partpsp", "clip": 5.0, "share": ["*weight"]}},
@@ -54,40 +39,8 @@ GRAPH = {
 }
 
 
-def made(folder, table, **options):
-    return init(folder, 3, Config.parse(table), **options)
-
-
 def built(made_):
     return [build(Site.load(node)) for node in made_.nodes]
-
-
-@pytest.fixture(scope="module")
-def ready(tmp_path_factory):
-    """Three sites with secret keys, to be copied."""
-    folder = tmp_path_factory.mktemp("ready") / "net"
-    made(folder, BASE)
-    return folder
-
-
-@pytest.fixture
-def node(ready, tmp_path):
-    shutil.copytree(ready, tmp_path / "net")
-    return tmp_path / "net" / "site-2" / "node.toml"
-
-
-def change(path, **changes):
-    """Keys of a TOML file replaced, or taken out where they are None."""
-    table = {**tomllib.loads(path.read_text()), **changes}
-    path.write_text(tomli_w.dumps({key: value for key, value in table.items() if value is not None}))
-
-
-def released(site):
-    """What a site releases first: a gradient with noise, which is then in its ledger."""
-    part = build(site)
-    gradient = part.task.gradient(part.task.initial(), 0, Clip(1.0))
-    (planned,) = part.algorithm.releases(0, part.task.nodes)
-    return planned.mechanism.release(gradient)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -147,118 +100,6 @@ def test_graphs_are_those_of_the_simulation(tmp_path):
     assert torch.cat([learning.graphs for learning in apart]).sub(together.graphs).abs().max() <= 1e-9
     assert all(1.99 <= learning.privacy.guaranteed <= 2.0 for learning in apart)
     assert [part.ledger.budget.epsilon for part in parts] == [2.0] * 3
-
-
-def test_the_key_is_made_once_and_for_the_owner_only(node):
-    site = Site.load(node)
-    first, path = released(site), site.state / KEY
-    before = path.read_bytes()
-    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
-    (site.state / LEDGER).unlink()
-    Ledger(site.state / LEDGER, durable=True)  # as after a crash before the release was written down
-    assert torch.equal(released(site), first)
-    assert path.read_bytes() == before
-
-
-def test_keys_differ(ready, tmp_path):
-    noises = []
-    for place in ("a", "b"):
-        shutil.copytree(ready, tmp_path / place)
-        part = build(Site.load(tmp_path / place / "site-1" / "node.toml"))
-        noises.append(part.noise.words("test", np.array([0]), 0, 4))
-        assert (part.noise.reproducible, part.noise.simulated) == (True, False)
-    assert not torch.equal(*noises)
-
-
-def test_two_processes_at_once_have_one_key(tmp_path, monkeypatch):
-    """Both find no key, and both make one: that of the first is the key of both."""
-    Ledger(tmp_path / LEDGER)
-    before, first = os.link, []
-
-    def slow(source, target):
-        monkeypatch.setattr(os, "link", before)
-        first.append(kept(tmp_path, b"run")[1])
-        before(source, target)
-
-    monkeypatch.setattr(os, "link", slow)
-    _, second = kept(tmp_path, b"run")
-    words = [noise.words("test", np.array([0]), 0, 4) for noise in (*first, second)]
-    assert torch.equal(*words)
-    assert {path.name.removesuffix("-wal").removesuffix("-shm") for path in tmp_path.iterdir()} == {LEDGER, KEY}
-
-
-def test_a_lost_key(node):
-    site = Site.load(node)
-    released(site)
-    (site.state / KEY).unlink()
-    with pytest.raises(TacitError, match=r"noise.key is lost, and with it the noise of what .*ledger.sqlite says"):
-        build(site)
-
-
-def test_a_lost_ledger(node):
-    site = Site.load(node)
-    released(site)
-    (site.state / LEDGER).unlink()
-    with pytest.raises(TacitError, match="what was released is not known: put it back"):
-        build(site)
-    assert not (site.state / LEDGER).exists()
-
-
-def test_a_damaged_key(node):
-    site = Site.load(node)
-    build(site)
-    (site.state / KEY).write_bytes(b"short")
-    with pytest.raises(TacitError, match=r"noise\.key is damaged: it must have 64 bytes, and has 5"):
-        build(site)
-
-
-@pytest.mark.parametrize("what", ["network", "records"])
-def test_noise_is_not_put_on_other_values(node, what):
-    site = Site.load(node)
-    released(site)
-    if what == "network":
-        change(site.network, rounds=5)
-    else:
-        path = node.parent / "records.npz"
-        with np.load(path) as file:
-            arrays = dict(file)
-        arrays["x"][0] += 1
-        np.savez(path, **arrays)
-    with pytest.raises(TacitError, match="made for another run: the network or this site's data have changed"):
-        build(Site.load(node))
-
-
-def test_until_something_has_left_all_may_change(node):
-    site = Site.load(node)
-    build(site)
-    before = (site.state / KEY).read_bytes()
-    change(site.network, rounds=5)
-    build(Site.load(node))
-    assert (site.state / KEY).read_bytes() != before
-
-
-def test_addresses_may_change(node):
-    site = Site.load(node)
-    released(site)
-    sites = [{"name": name, "address": f"10.0.0.9:{7000 + i}"} for i, name in enumerate(site.agreed.names)]
-    change(site.network, sites=sites)
-    build(Site.load(node))
-
-
-def test_a_seed_is_not_mixed_with_a_key(node):
-    build(Site.load(node))
-    change(node, noise_seed=5)
-    with pytest.raises(TacitError, match="noise_seed protects nothing: give it a state of its own"):
-        build(Site.load(node))
-
-
-def test_what_is_said_of_the_noise(node):
-    """A site repeats its noise from a secret key, and that is no simulation; from a seed it is one."""
-    part = build(Site.load(node))
-    assert "simulation" not in (Cost(part.task, part.algorithm, part.delta).planned().note or "")
-    change(node, noise_seed=5, state="other")
-    part = build(Site.load(node))
-    assert "this is a simulation" in Cost(part.task, part.algorithm, part.delta).planned().note
 
 
 @pytest.mark.parametrize("seed", [None, 2])

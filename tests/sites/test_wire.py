@@ -1,8 +1,5 @@
 """Messages come back as they were sent, or are refused in one line; nothing else happens, whatever the bytes."""
 
-import json
-import random
-import resource
 import struct
 import subprocess
 import sys
@@ -13,32 +10,12 @@ import pytest
 import safetensors.torch
 import torch
 from google.protobuf import descriptor_pb2
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from tacit.sites import wire_pb2
 from tacit.sites.payload import DTYPES, WireError, fits, pack, unpack
-from tacit.sites.wire import MOST_SEQUENCE, VALUES, Kind, Link, Message, decode, encode
+from tacit.sites.wire import MOST_SEQUENCE, Kind, Link, Message, decode, encode
 
-LINK = Link("ab" * 32, "site-a", "site-b")
-
-
-def values(**more):
-    return {"0": torch.arange(6.0).view(2, 3), "1": torch.tensor([2.5], dtype=torch.float64), **more}
-
-
-def example_of(kind):
-    """A well-formed message of each kind."""
-    text = {Kind.HELLO: '{"a":1}', Kind.REFUSED: "algorithm.lr is 1 here and 2 there: ε", Kind.GOODBYE: "done"}
-    return Message(
-        LINK,
-        kind,
-        round=7,
-        sequence=3 if kind in VALUES else 0,
-        about=Kind.SWAP if kind in (Kind.RECEIVED, Kind.MISSED, Kind.REFUSED) else None,
-        text=text.get(kind, ""),
-        tensors=values() if kind in VALUES else {},
-    )
+from .messages import LINK, attempt, described, envelope, example_of, tensor_bytes, values
 
 
 def refused(data, link=LINK, **options):
@@ -49,20 +26,6 @@ def refused(data, link=LINK, **options):
     assert line.isprintable()
     assert 0 < len(line) < 400
     return line
-
-
-def attempt(data):
-    """Whatever the bytes: refused in one line, or a message that is these very bytes."""
-    try:
-        message = decode(data, LINK, 1 << 16)
-    except WireError as error:
-        line = str(error)
-    else:
-        assert encode(message) == data
-        return True
-    assert line.isprintable()
-    assert len(line) < 400
-    return False
 
 
 @pytest.mark.parametrize("kind", list(Kind))
@@ -188,13 +151,6 @@ def test_nothing_is_sent_that_would_be_refused(change, why):
         encode(replace(example_of(Kind.MIX), **change))
 
 
-def envelope(**fields):
-    """Bytes of an envelope that no `encode` would have made."""
-    link = {"network": bytes.fromhex(LINK.network), "sender": LINK.sender, "receiver": LINK.receiver}
-    whole = {"version": 1, "round": 7, "kind": Kind.MIX, "payload": pack(values()), **link, **fields}
-    return wire_pb2.Envelope(**whole).SerializeToString(deterministic=True)
-
-
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
@@ -219,16 +175,6 @@ def envelope(**fields):
 )
 def test_wrong_envelopes(fields, why):
     assert why in refused(envelope(**fields))
-
-
-def tensor_bytes(data=b"\0" * 4, **entry):
-    whole = {"dtype": "F32", "shape": [1], "data_offsets": [0, len(data)], **entry}
-    return described(json.dumps({"x": whole}, separators=(",", ":")), data)
-
-
-def described(header, data=b"\0" * 4):
-    padded = header.encode() + b" " * (-len(header) % 8)
-    return struct.pack("<Q", len(padded)) + padded + data
 
 
 @pytest.mark.parametrize(
@@ -297,58 +243,3 @@ def test_tensors_must_be_those_expected():
     ]:
         with pytest.raises(WireError, match=why):
             fits({**values(), **wrong}, expected)
-
-
-EXAMPLES = [encode(example_of(kind)) for kind in Kind]
-RAW = [tensor_bytes(), tensor_bytes(shape=[1 << 62]), described("{}", b""), b"[" * 200]
-
-
-def mutated(rng):
-    """A well-formed message with a few bytes changed, dropped, doubled or taken from another; or its parts askew."""
-    if rng.random() < 0.3:
-        fields = {"round": rng.getrandbits(64), "kind": rng.randrange(-2, 14), "sequence": rng.getrandbits(32)}
-        fields |= {"about": rng.randrange(13), "text": chr(rng.randrange(0xD800)) * rng.randrange(3)}
-        fields |= {"payload": crumpled(rng, rng.choice(RAW)), "sender": rng.choice(["site-a", "", "\n", "é"])}
-        return envelope(**dict(rng.sample(sorted(fields.items()), rng.randrange(4))))
-    return crumpled(rng, rng.choice(EXAMPLES))
-
-
-def crumpled(rng, data):
-    data = bytearray(data)
-    for _ in range(rng.randrange(1, 4)):
-        start = rng.randrange(len(data) + 1)
-        end = min(len(data), start + rng.choice([0, 1, 1, 2, 8, 60]))
-        piece = rng.choice(
-            [b"", rng.randbytes(end - start), bytes(data[start:end]) * 2, rng.choice(EXAMPLES)[start:end]]
-        )
-        data[start:end] = piece
-    return bytes(data)
-
-
-@given(st.binary(max_size=400))
-@example(b"")
-def test_any_bytes(data):
-    attempt(data)
-
-
-@given(st.randoms(use_true_random=False))
-@settings(max_examples=500)
-def test_any_message_gone_wrong(rng):
-    attempt(mutated(rng))
-
-
-@given(st.binary(max_size=200) | st.binary(max_size=200).map(lambda data: struct.pack("<Q", len(data)) + data))
-def test_any_payload(payload):
-    attempt(envelope(payload=payload))
-
-
-@pytest.mark.full
-def test_fuzz_at_length():
-    """200,000 messages gone wrong: refused or well-formed, every one, without growing."""
-    rng = random.Random(9)
-    for _ in range(5000):
-        attempt(mutated(rng))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    taken = sum(attempt(mutated(rng)) for _ in range(200_000))
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # kilobytes
-    assert 0 < taken < 100_000  # both ends were tried

@@ -1,0 +1,39 @@
+"""Networks of three sites that tests build, change and let release."""
+
+import tomllib
+
+import tomli_w
+
+from tacit.runs import Config
+from tacit.sites.build import build
+from tacit.sites.setup import init
+from tacit.tasks import Clip
+
+UNEVEN = {"name": "sizes", "sizes": [150, 200, 90]}
+BASE = {
+    "rounds": 4,
+    "seed": 5,
+    "graph": "complete",
+    "sharding": UNEVEN,
+    "batch": {"size": 16},
+    "algorithm": {"name": "dyn-d2p", "lr": 0.5},
+    "privacy": {"epsilon": 2.0, "delta": 1e-3},
+}
+
+
+def made(folder, table, **options):
+    return init(folder, 3, Config.parse(table), **options)
+
+
+def change(path, **changes):
+    """Keys of a TOML file replaced, or taken out where they are None."""
+    table = {**tomllib.loads(path.read_text()), **changes}
+    path.write_text(tomli_w.dumps({key: value for key, value in table.items() if value is not None}))
+
+
+def released(site):
+    """What a site releases first: a gradient with noise, which is then in its ledger."""
+    part = build(site)
+    gradient = part.task.gradient(part.task.initial(), 0, Clip(1.0))
+    (planned,) = part.algorithm.releases(0, part.task.nodes)
+    return planned.mechanism.release(gradient)
