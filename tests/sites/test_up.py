@@ -324,7 +324,7 @@ def test_the_command_is_stopped(tacit_up, folder, monkeypatch):
     behave(folder, site_1="waits", site_2="waits")
     go = Network.go
     monkeypatch.setattr(
-        Network, "go", lambda self, show: go(self, lambda n: (show(n), n.interrupted or os.kill(os.getpid(), 2)))
+        Network, "go", lambda self, show: go(self, lambda n: (show(n), stop_when_running(n, signal.SIGINT)))
     )
     done = tacit_up()
     assert done.exit_code == 130
