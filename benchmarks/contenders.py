@@ -38,7 +38,7 @@ def tacit(case: Case) -> Step:
     algorithm: D2P = algorithms.build("const-d2p", {"lr": LR, "clip": BOUND, "noise_multiplier": MULTIPLIER})
     if case.clip == "batch":
         algorithm = BatchClipped(lr=LR, noise=algorithm.noise, scale=MULTIPLIER)
-    algorithm = algorithm.over(1_000_000)
+    algorithm = algorithm.with_rounds(1_000_000)
     state, t = algorithm.start(task, case.graph), 0
 
     def step() -> None:

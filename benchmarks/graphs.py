@@ -16,10 +16,10 @@ import numpy as np
 import torch
 
 from benchmarks.peers import HERE, NotMeasured, Peer, environment
-from tacit.topology import Signals, defaults, synthetic
-from tacit.topology.learner import matrices
-from tacit.topology.problem import Problem, floors, row_means
-from tacit.topology.solver import solve
+from tacit.graph_learning import Signals, defaults, synthetic
+from tacit.graph_learning.learner import matrices
+from tacit.graph_learning.problem import Problem, floors, row_means
+from tacit.graph_learning.solver import solve
 
 PYGSP = Peer("pygsp2, graph_log_degree", "pygsp", "pygsp2 requests", "")
 SIZES, TIMES, MINUTES = (100, 200, 1000), 5, 10
@@ -31,7 +31,7 @@ STEPS: dict[str, Callable[[int, float], float]] = {
 
 def problem(d: int) -> Problem:
     """Signals on a random graph; z in units of its largest, as pygsp2 takes it, and no ζ, which it does not have."""
-    z = Signals(synthetic.rbf(d, 1, 200, least=0.95, seed=0).signals).mean(0).keep()
+    z = Signals(synthetic.rbf(d, 1, 200, least=0.95, seed=0).signals).mean(0).use_locally()
     z = z / z.max()
     beta, nothing = defaults(z).beta, z.new_zeros(1)
     floor = floors(row_means(z), 1.0, nothing + 4 * beta, 0.0, d)

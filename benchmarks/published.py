@@ -37,7 +37,7 @@ def dp_norm() -> Step:
     graph = graphs.build("ring", {"nodes": NODES})
     network, algorithm = (
         Simulated(graph),
-        algorithms.build("dp-norm", {"sigma": 0.171, "smoothness": 0.5}).over(1_000_000),
+        algorithms.build("dp-norm", {"sigma": 0.171, "smoothness": 0.5}).with_rounds(1_000_000),
     )
     state, t = algorithm.start(task, graph), 0
 

@@ -1,7 +1,9 @@
 """Names for the things a config can ask for: algorithms, graphs, models, data, shards."""
 
+import importlib
 import importlib.util
 import inspect
+import pkgutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import is_dataclass
@@ -15,6 +17,12 @@ from tacit.errors import TacitError, unknown
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 Maker = Callable[..., T]
+
+
+def discover(package: str) -> None:
+    """Import every module of `package`, so that everything they register is known. No list needs editing."""
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        importlib.import_module(f"{package}.{module.name}")
 
 
 def invalid(where: str, error: pydantic.ValidationError) -> TacitError:

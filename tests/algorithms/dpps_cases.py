@@ -35,4 +35,4 @@ def pulled(places, d=2, nodes=10):
 def run(places, rounds=12, method=SGPDP, **params):
     params = {"clip": 1.0, "noise_rate": 0.01, "b": 0.05, "sync_every": 4} | params
     task, graph = pulled(places), d_out(10, 2)
-    return Run(task, method(**params).over(rounds), Simulated(graph), delta=DELTA).go()
+    return Run(task, method(**params).with_rounds(rounds), Simulated(graph), delta=DELTA).go()

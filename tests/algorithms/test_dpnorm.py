@@ -26,7 +26,7 @@ def published(**algorithm):
     x, y = torch.zeros(24_000, 4), torch.arange(24_000) % 2
     data = Dataset("empty", x, y, x[:10], y[:10], 2)
     task = Task(Model(torch.nn.Linear(4, 2)), data, np.split(np.arange(24_000), 6), batch=2000, sampling="permutation")
-    return algorithms.build("dp-norm", {"smoothness": 0.5, **algorithm}).over(2000), task
+    return algorithms.build("dp-norm", {"smoothness": 0.5, **algorithm}).with_rounds(2000), task
 
 
 DIGITS = {
@@ -76,7 +76,7 @@ def test_calibration_to_the_guarantee_needs_less_noise():
 
 def test_without_noise_it_agrees_and_reaches_the_optimum():
     task = quadratic_task()
-    algorithm = algorithms.build("ecl", {"lr": 0.05, "local_steps": 4}).over(1500)
+    algorithm = algorithms.build("ecl", {"lr": 0.05, "local_steps": 4}).with_rounds(1500)
     state = run_rounds(algorithm, task, Simulated(RING), 1500)
     assert torch.allclose(algorithm.models(state), task.data.x.double().mean(0).expand(6, -1), rtol=0, atol=1e-8)
 
@@ -84,7 +84,7 @@ def test_without_noise_it_agrees_and_reaches_the_optimum():
 def test_ecl_agrees_with_the_loop_over_nodes():
     """Edge-consensus learning as such, without a word of noise, clipping and normalisation."""
     mu, inner = 0.02, 5
-    algorithm, task = algorithms.build("ecl", {"lr": mu, "local_steps": inner}).over(30), quadratic_task()
+    algorithm, task = algorithms.build("ecl", {"lr": mu, "local_steps": inner}).with_rounds(30), quadratic_task()
     edges = list(zip(*(ends.tolist() for ends in STAR.edges(0)), strict=True))
     records = task.data.x.double().numpy().reshape(6, -1, 3)
     w, z = np.zeros((6, 3)), {edge: np.zeros(3) for edge in edges}
@@ -108,7 +108,7 @@ def test_ecl_is_dp_norm_with_neither_noise_nor_normalisation(asynchronous):
     results = []
     for name, params in (("ecl", {}), ("dp-norm", {"alpha": 0.0, "sigma": 0.0, "clip": 1e9})):
         params |= {"lr": 0.02, "local_steps": 5, "asynchronous": asynchronous}
-        algorithm = algorithms.build(name, params).over(20)
+        algorithm = algorithms.build(name, params).with_rounds(20)
         results.append(run_rounds(algorithm, quadratic_task(), Simulated(RING), 20))
     assert torch.equal(results[0].x, results[1].x)
     assert torch.equal(results[0].z, results[1].z)
@@ -122,7 +122,7 @@ def test_it_agrees_with_the_loop_over_nodes_with_noise_on(graph, step, inner_noi
     mu, alpha, inner, bound, sigma = 0.02, 0.3, 5, 0.9, 0.05
     params = {"lr": mu, "alpha": alpha, "local_steps": inner, "clip": bound, "sigma": sigma, "step": step}
     params |= {"inner_noise": inner_noise, "asynchronous": asynchronous, "smoothness": 0.5}
-    algorithm, task = algorithms.build("dp-norm", params).over(30), quadratic_task()
+    algorithm, task = algorithms.build("dp-norm", params).with_rounds(30), quadratic_task()
     edges = list(zip(*(ends.tolist() for ends in graph.edges(0)), strict=True))
     neighbours = {i: [j for a, j in edges if a == i] for i in range(6)}
     records = task.data.x.double().numpy().reshape(6, -1, 3)
@@ -205,9 +205,9 @@ def test_a_record_moves_a_round_by_no_more_than_the_bound(batch, sampling, epoch
     for alpha, step, decay in ((0.0, "paper", 0.0), (0.2, "code", 1.0)):
         tasks = worst(batch, sampling, epochs, smooth, decay)
         params = {"lr": lr, "local_steps": steps, "alpha": alpha, "step": step, "clip": 1.0}
-        algorithm = algorithms.build("dp-norm", {**params, "smoothness": smooth, "bound": bound, "sigma": 0.1}).over(
-            150
-        )
+        algorithm = algorithms.build(
+            "dp-norm", {**params, "smoothness": smooth, "bound": bound, "sigma": 0.1}
+        ).with_rounds(150)
         most = algorithm.sensitivity(tasks[0], RING)[0]
         network, states = Simulated(RING), [algorithm.start(task, RING) for task in tasks]
         moved = []

@@ -17,7 +17,7 @@ def norms(alpha, asynchronous, rounds, width, inner_noise="none"):
     """Mean norms of models and duals (rounds, 2) where the loss is flat: all that moves is noise."""
     params = {"lr": 0.03, "local_steps": 2, "alpha": alpha, "sigma": 1.0, "smoothness": 0.1, "clip": 1e-9}
     params |= {"asynchronous": asynchronous, "inner_noise": inner_noise}
-    algorithm = algorithms.build("dp-norm", params).over(rounds)
+    algorithm = algorithms.build("dp-norm", params).with_rounds(rounds)
     task, network, found = quadratic_task(d=width, records=1), Simulated(RING), []
     state = algorithm.start(task, RING)
     for r in range(rounds):
@@ -66,7 +66,7 @@ def test_with_the_noise_taken_back_messages_alone_tell_the_models():
     """v_r − a v_{r−1} − (1 − a) U_r = a (n_r − n_{r−1}), so that sums leave a n_r: what was heard gives v − n = w."""
     mu, alpha, inner = 0.03, 0.2, 2
     params = {"lr": mu, "local_steps": inner, "alpha": alpha, "sigma": 1.0, "smoothness": 0.1, "clip": 1e-9}
-    algorithm = algorithms.build("dp-norm", {**params, "inner_noise": "same"}).over(30)
+    algorithm = algorithms.build("dp-norm", {**params, "inner_noise": "same"}).with_rounds(30)
     task, network = quadratic_task(d=5, records=1), Simulated(RING)
     place = {edge: k for k, edge in enumerate(zip(*(ends.tolist() for ends in RING.edges(0)), strict=True))}
     eta = 1 / (mu * 2 * inner)

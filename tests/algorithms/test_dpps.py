@@ -66,7 +66,7 @@ def test_what_is_sent_is_the_value_with_the_noise_that_the_ledger_says(multiplie
 def test_the_bytes_are_those_of_the_vectors_and_of_the_numbers_a_mode_broadcasts(mode, told):
     # Certified tells how far each node moved, where the round is no synchronisation; estimated tells S_i in all.
     task, network = pulled(OPPOSED), Simulated(d_out(10, 2))
-    run_rounds(SGPDP(noise_rate=0.01, sensitivity=mode, sync_every=4).over(12), task, network, 12)
+    run_rounds(SGPDP(noise_rate=0.01, sensitivity=mode, sync_every=4).with_rounds(12), task, network, 12)
     mixed, averaged, numbers = 9 * 3, 3 * 9 * 2, told * 9  # of 8 bytes: s and a to one other; s to 9; a number to 9
     assert network.traffic.bytes == 10 * 8 * (mixed + averaged + numbers)
 
@@ -80,7 +80,7 @@ def test_a_site_that_sees_only_itself_can_prove_no_estimate():
 
     for mode, mechanism in {"estimated": "unproven", "certified": "laplace", "replacement": "laplace"}.items():
         task, graph = pulled(ALIKE), d_out(10, 2)
-        algorithm = SGPDP(noise_rate=0.1, sensitivity=mode).over(3)
+        algorithm = SGPDP(noise_rate=0.1, sensitivity=mode).with_rounds(3)
         state, network = algorithm.start(task, graph), Blind(graph)
         for t in range(3):
             state = algorithm.round(t, state, task, network)
@@ -91,7 +91,7 @@ def test_a_site_that_sees_only_itself_can_prove_no_estimate():
 @pytest.mark.parametrize("mode", ["certified", "estimated", "real", "replacement"])
 def test_one_node_a_thread_knows_the_same_sensitivity(mode):
     graph, task = d_out(10, 2), pulled(np.linspace(-1, 2, 10).tolist())
-    algorithm = PEDFL(noise_rate=0.2, sensitivity=mode, sync_every=3).over(8)
+    algorithm = PEDFL(noise_rate=0.2, sensitivity=mode, sync_every=3).with_rounds(8)
 
     def rounds(network, mine):
         state, seen = algorithm.start(mine, graph), []
@@ -129,7 +129,7 @@ def test_refusals():
     with pytest.raises(TypeError, match="share"):
         PartPSP()
     e = perturbation(0, torch.ones(3, 2), Source(np.arange(3), Ledger(), Noise.from_seed(0)), math.inf)
-    for mode in (Replacement(), Certified.on(ring(3), 2)):
+    for mode in (Replacement(), Certified.for_graph(ring(3), 2)):
         dpps = DPPS(1.0, (mode, Estimated()))
         with pytest.raises(TacitError, match="bounded by inf, which says nothing"):
             dpps.round(0, dpps.start(torch.zeros(3, 2)), e, Simulated(ring(3)))

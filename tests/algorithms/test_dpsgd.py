@@ -29,7 +29,7 @@ def compare(name, oracle, **params):
     """Round by round, to 1e-9."""
     given = {"lr": MU, "local_steps": INNER, "clip": BOUND, "sigma": SIGMA, **params}
     task, network = quadratic_task(), Simulated(RING)
-    algorithm = algorithms.build(name, given).over(ROUNDS)
+    algorithm = algorithms.build(name, given).with_rounds(ROUNDS)
     state = algorithm.start(task, RING)
     for r, expected in enumerate(oracle(task)):
         state = algorithm.round(r, state, task, network)
@@ -102,7 +102,7 @@ def test_the_growing_step_is_table_2_s():
 
 def test_a_single_node_is_sgd_on_everything():
     task = quadratic_task(records=5)
-    algorithm = algorithms.build("single-node", {"lr": MU, "local_steps": INNER}).over(8)
+    algorithm = algorithms.build("single-node", {"lr": MU, "local_steps": INNER}).with_rounds(8)
     models = algorithm.models(run_rounds(algorithm, task, Simulated(RING), 8))
     w = np.zeros(D)
     for _ in range(8 * INNER):

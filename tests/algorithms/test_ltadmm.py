@@ -43,7 +43,7 @@ def links(graph):
 
 def test_it_reaches_the_optimum_of_a_quadratic_on_a_ring():
     task = quadratic_task()
-    algorithm = algorithms.build("lt-admm", {"lr": 0.1}).over(400)
+    algorithm = algorithms.build("lt-admm", {"lr": 0.1}).with_rounds(400)
     state = run_rounds(algorithm, task, Simulated(graphs.build("ring", RING)), 400)
     optimum = task.data.x.double().mean(0)
     assert torch.allclose(algorithm.models(state), optimum.expand(6, -1), atol=1e-10)
@@ -54,7 +54,7 @@ def test_it_reaches_the_optimum_of_a_quadratic_on_a_ring():
 )
 def test_the_edges_hold_rho_times_degree_times_x_in_all(graph):
     task, network = quadratic_task(), Simulated(graph)
-    algorithm = algorithms.build("lt-admm-dp", {"sigma": 0.3, "rho": 0.05, "beta": 0.05}).over(30)
+    algorithm = algorithms.build("lt-admm-dp", {"sigma": 0.3, "rho": 0.05, "beta": 0.05}).with_rounds(30)
     state = algorithm.start(task, graph)
     degree = torch.from_numpy(graph.out_degrees(0)).double()[:, None]
     for t in range(30):
@@ -66,7 +66,7 @@ def test_the_edges_hold_rho_times_degree_times_x_in_all(graph):
 def test_it_agrees_with_the_loop_over_nodes_with_noise_on(per):
     graph = graphs.build("ring", RING)
     params = {"lr": 0.2, "beta": 0.07, "rho": 0.4, "tau": 3, "sigma": 0.1, "clip": 0.8, "clip_per": per}
-    algorithm = algorithms.build("lt-admm-dp", params).over(20)
+    algorithm = algorithms.build("lt-admm-dp", params).with_rounds(20)
     task = quadratic_task()
     records = task.data.x.double().numpy().reshape(6, -1, 3)
 

@@ -71,7 +71,7 @@ class Fed:
 
 def run(algorithm, task, graph):
     """The nodes' models, and the real sensitivity and the one in use, round by round."""
-    algorithm, network, seen = algorithm.over(ROUNDS), Simulated(graph), []
+    algorithm, network, seen = algorithm.with_rounds(ROUNDS), Simulated(graph), []
     state = algorithm.start(task, graph)
     for t in range(ROUNDS):
         state = algorithm.round(t, state, task, network)

@@ -20,7 +20,7 @@ def ring(nodes=6):
 
 def test_without_privacy_and_compression_it_is_gradient_tracking():
     task, graph = quadratic_task(), ring()
-    algorithm = algorithms.build("porter", {"lr": 0.1, **QUIET}).over(50)
+    algorithm = algorithms.build("porter", {"lr": 0.1, **QUIET}).with_rounds(50)
     state = algorithm.start(task, graph)
     w, targets = graph.at(0).toarray(), task.data.x.double().numpy().reshape(6, -1, 3).mean(1)
     x, v, old = task.initial().numpy(), np.zeros((6, 3)), np.zeros((6, 3))
@@ -40,7 +40,7 @@ def test_without_privacy_and_compression_it_is_gradient_tracking():
 def test_error_feedback_reaches_the_optimum_through_compression(compressor, compression):
     task = quadratic_task(d=20)
     params = {"lr": 0.02, "gamma": 0.1, "compressor": compressor, "compression": compression, **QUIET}
-    algorithm = algorithms.build("porter", params).over(2500)
+    algorithm = algorithms.build("porter", params).with_rounds(2500)
     state = run_rounds(algorithm, task, Simulated(ring()), 2500)
     assert torch.allclose(algorithm.models(state), task.data.x.double().mean(0).expand(6, -1), atol=1e-5)
 
@@ -48,7 +48,7 @@ def test_error_feedback_reaches_the_optimum_through_compression(compressor, comp
 def test_porter_agrees_with_the_loop_over_nodes_with_noise_and_compression():
     task, graph = quadratic_task(d=10), ring()
     params = {"lr": 0.1, "gamma": 0.4, "sigma": 0.2, "clip": 0.7, "compressor": "top-k", "compression": {"share": 0.2}}
-    algorithm = algorithms.build("porter", params).over(15)
+    algorithm = algorithms.build("porter", params).with_rounds(15)
     state, network = algorithm.start(task, graph), Simulated(graph)
     w, records = graph.at(0).toarray(), task.data.x.double().numpy().reshape(6, -1, 10)
 
@@ -78,7 +78,7 @@ def test_porter_agrees_with_the_loop_over_nodes_with_noise_and_compression():
 def test_prisma_agrees_with_the_loop_over_nodes(average):
     task, graph = quadratic_task(), ring()
     params = {"lr": 0.1, "eta": 0.2, "clip": 0.9, "clip_difference": 0.05, "sigma": 0.03, "sigma_first": 0.1}
-    algorithm = algorithms.build("prisma", {**params, "average": average}).over(12)
+    algorithm = algorithms.build("prisma", {**params, "average": average}).with_rounds(12)
     state, network = algorithm.start(task, graph), Simulated(graph)
     w, records = graph.at(0).toarray(), task.data.x.double().numpy().reshape(6, -1, 3)
 
@@ -102,7 +102,7 @@ def test_prisma_agrees_with_the_loop_over_nodes(average):
 def test_the_ledger_of_prisma_holds_the_noise_over_what_a_record_can_move():
     task = digits_task(batch=8)
     params = {"eta": 0.2, "clip": 1.0, "clip_difference": 0.5, "sigma": 0.06, "sigma_first": 0.25}
-    algorithm = algorithms.build("prisma", params).over(3).on(task, ring(5))
+    algorithm = algorithms.build("prisma", params).with_rounds(3).bind(task, ring(5))
     run_rounds(algorithm, task, Simulated(ring(5)), 3)
     first, second, _ = task.ledger.releases()
     assert first.multipliers == pytest.approx([0.25 * 8 / 1.0] * 5)

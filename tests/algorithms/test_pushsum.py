@@ -29,7 +29,7 @@ K = 30
 def test_a_naive_implementation_agrees(algorithm, graph):
     task = digits_task(nodes=4, dtype=torch.float64)
     weights = graphs.build(graph, {"nodes": 4} | ({"weights": "uniform-out"} if graph == "star" else {}))
-    algorithm = algorithm.over(K)
+    algorithm = algorithm.with_rounds(K)
     found = algorithm.models(run_rounds(algorithm, task, Simulated(weights), K)).numpy()
 
     def batch_of(k, i):
@@ -69,7 +69,7 @@ def cost(algorithm, sampling, delta):
 def test_the_papers_calibration_is_optimistic():
     # J = 2500, K = 3500, δ = 1e-4, single records, constant schedule: claimed 1 is really 3.02.
     sampling = poisson(1 / 2500)
-    algorithm = const_d2p().over(3500)
+    algorithm = const_d2p().with_rounds(3500)
     algorithm = algorithm.with_noise(algorithm.paper_noise(sampling, 1.0, 1e-4))
     assert algorithm.claim(sampling, np.arange(1), 1e-4, 3500) == pytest.approx(1.0, rel=1e-6)
     assert cost(algorithm, sampling, 1e-4) == pytest.approx(3.02, rel=0.02)
@@ -79,7 +79,7 @@ def test_the_papers_calibration_is_optimistic():
 def test_calibration_meets_the_target_for_every_node(name):
     # Shards of different sizes: each node gets the noise its own rate needs.
     sampling = poisson(0.2, 0.1, 0.02)
-    algorithm = algorithms.build(name, {}).over(100)
+    algorithm = algorithms.build(name, {}).with_rounds(100)
     scale = calibrated(algorithm, sampling, 2.0, 1e-5)
     assert scale[0] > scale[1] > scale[2] > 0
     spent = cost(algorithm.with_noise(scale), sampling, 1e-5)
@@ -89,7 +89,7 @@ def test_calibration_meets_the_target_for_every_node(name):
 
 def test_a_schedule_of_3500_different_multipliers_is_calibrated():
     sampling = poisson(64 / 3000)
-    algorithm = dyn_d2p(rho_mu=3.0).over(3500)
+    algorithm = dyn_d2p(rho_mu=3.0).with_rounds(3500)
     scale = calibrated(algorithm, sampling, 1.0, 1e-4)
     assert 0.98 <= cost(algorithm.with_noise(scale), sampling, 1e-4)[0] <= 1.0
 
@@ -101,13 +101,13 @@ def test_many_shard_sizes_need_few_computations(monkeypatch):
     real = module.calibrate_steps
     monkeypatch.setattr(module, "calibrate_steps", lambda *a, **k: (calls.append(1), real(*a, **k))[1])
     rates = np.random.default_rng(0).uniform(0.01, 0.1, 1000)
-    scale = calibrated(const_d2p().over(50), poisson(*rates), 1.0, 1e-5)
+    scale = calibrated(const_d2p().with_rounds(50), poisson(*rates), 1.0, 1e-5)
     assert len(calls) <= 16
     assert (np.diff(scale[np.argsort(rates)]) >= 0).all()
 
 
 def test_titles_and_the_shape_of_the_schedules():
-    algorithm = dyn_d2p(clip=4.0, rho_c=16.0, rho_mu=4.0, noise_multiplier=2.0).over(100)
+    algorithm = dyn_d2p(clip=4.0, rho_c=16.0, rho_mu=4.0, noise_multiplier=2.0).with_rounds(100)
     assert algorithm.title == "Dyn-D²P"
     assert algorithm.clip(0, 100) == 4.0
     assert algorithm.clip(50, 100) == pytest.approx(1.0)
@@ -130,7 +130,7 @@ def test_refusals():
         dyn_d2p(clip=-1.0)
     general = algorithms.build("d2p", {"clip": [1.0] * 3, "noise_multiplier": [1.0] * 5})
     with pytest.raises(TacitError, match="lists 3 values, fewer than the 5 rounds"):
-        general.over(5)
+        general.with_rounds(5)
     with pytest.raises(TacitError, match="positive and finite values, not -1"):
         algorithms.build("d2p", {"clip": [1.0, -1.0], "noise_multiplier": [1.0, 1.0]})
     with pytest.raises(TacitError, match="noise_multiplier must be positive"):

@@ -75,7 +75,7 @@ def test_the_real_sensitivity_never_passes_the_certified_one(
         es = (0.1 + rng.exponential(size=(rounds, 1, 1))) * rng.choice([-1.0, 1.0], size=shape)
     es, start = torch.from_numpy(es).to(dtype), torch.from_numpy(rng.normal(size=shape[2])).to(dtype)
     stretch = min(rounds, sync_every or rounds)
-    certified = Certified.on(graph, stretch)
+    certified = Certified.for_graph(graph, stretch)
     if geometric:
         certified = Certified(torch.tensor([graph.certified_constants()], dtype=torch.float64), True)
     dpps = DPPS(noise, (Replacement(), certified), sync_every)
@@ -99,7 +99,7 @@ def test_no_smaller_bound_would_hold(graph, length, start, dtype):
     if length:
         es[-1, i, 0], es[-1, j, 0] = 1.0, -1.0
     es = torch.from_numpy(es).to(torch.float32 if dtype == 32 else torch.float64)
-    certified = Certified.on(graph, len(es))
+    certified = Certified.for_graph(graph, len(es))
     last = consensus(DPPS(None, (certified,)), graph, list(es), bound=2.0)[-1].seen[0]
     assert last[IN_USE] == pytest.approx(parted.max() + 2.0 if length else 2.0, rel=1e-5)
     assert last[REAL] == pytest.approx(float(last[IN_USE]), rel=1e-5) or i == j
@@ -119,7 +119,7 @@ def test_the_published_constants_are_violated_on_2_out():
 def test_synchronisation_resets_what_is_carried():
     es = list(torch.from_numpy(np.random.default_rng(0).normal(size=(7, 10, 5))))
     graph = d_out(10, 2)
-    dpps = DPPS(0.1, (Replacement(), Estimated(), Certified.on(graph, 3)), sync_every=3)
+    dpps = DPPS(0.1, (Replacement(), Estimated(), Certified.for_graph(graph, 3)), sync_every=3)
     states = consensus(dpps, graph, es, bound=50.0)
     for t, state in enumerate(states):
         together = (t + 1) % 3 == 0
@@ -135,15 +135,15 @@ def test_synchronisation_resets_what_is_carried():
 
 def test_what_is_certified_needs_a_graph_that_repeats_and_nodes_that_start_together():
     with pytest.raises(TacitError, match="never repeats, so no sensitivity can be certified"):
-        Certified.on(Dropout(ring(5)), 4)
+        Certified.for_graph(Dropout(ring(5)), 4)
     # Where it is not in use, its lack stops nothing.
     graph = Dropout(ring(5))
-    modes = PartPSP(share=("0.*",), noise_rate=1.0).over(9).protocol(0, np.arange(5), graph).modes
+    modes = PartPSP(share=("0.*",), noise_rate=1.0).with_rounds(9).protocol(0, np.arange(5), graph).modes
     assert [mode.name for mode in modes] == ["replacement", "estimated", "unknown"]
     with pytest.raises(TacitError, match="never repeats"):
-        PartPSP(share=("0.*",), noise_rate=1.0, sensitivity="certified").over(9).protocol(0, np.arange(5), graph)
+        PartPSP(share=("0.*",), noise_rate=1.0, sensitivity="certified").with_rounds(9).protocol(0, np.arange(5), graph)
     apart = torch.eye(5, dtype=torch.float64)
-    certified, told = (Certified.on(ring(5), 4, diameter) for diameter in (0.0, 2.0))
+    certified, told = (Certified.for_graph(ring(5), 4, diameter) for diameter in (0.0, 2.0))
     for mode, mechanism in ((certified, "unproven"), (told, "laplace"), (Real(), "unproven")):
         source, dpps = Source(np.arange(5), Ledger(), Noise.from_seed(0)), DPPS(1.0, (mode,))
         dpps.round(0, dpps.start(apart), perturbation(0, torch.zeros_like(apart), source, 0.1), Simulated(ring(5)))
@@ -155,7 +155,7 @@ def test_what_the_rounding_of_single_precision_adds_takes_no_guarantee_away():
     e = torch.tensor([[0.1], [-0.1]])
     graph = from_matrices([np.full((2, 2), 0.5)])
     source, network = Source(np.arange(2), Ledger(), Noise.from_seed(0)), Simulated(graph)
-    dpps = DPPS(1.0, (Certified.on(graph, 50),))
+    dpps = DPPS(1.0, (Certified.for_graph(graph, 50),))
     state = dpps.start(torch.full((2, 1), 300.3))
     for t in range(50):
         state = dpps.round(t, state, perturbation(t, e, source, 0.2), network)
@@ -178,7 +178,7 @@ def test_inside_a_window_the_estimated_sensitivity_of_the_papers_network_grows_b
     task, graph = papers_task(), d_out(10, 2)
     assert (task.model.shared, task.d) == (7840, 3 * 7840)
     published = {"lr": 0.1, "local_lr": 0.1, "noise_rate": 0.001, "b": 5.0, "sync_every": 5}
-    algorithm = PartPSP(share=("0.*",), sensitivity="estimated", c_prime=0.78, lam=0.55, **published).over(15)
+    algorithm = PartPSP(share=("0.*",), sensitivity="estimated", c_prime=0.78, lam=0.55, **published).with_rounds(15)
     network, state, S = Simulated(graph), algorithm.start(task, graph), []
     for t in range(15):
         state = algorithm.round(t, state, task, network)

@@ -9,11 +9,11 @@ from tacit.algorithms import algorithms, const_d2p
 from tacit.audit import audit, audit_graphs
 from tacit.audit.audit import attacked
 from tacit.audit.gallery import RealisedBatchSize
+from tacit.graph_learning import PPGL
 from tacit.privacy.noise import Noise
 from tacit.runs.config import Batch, Config, PrivacyTarget
 from tacit.tasks import Clip
 from tacit.tasks.gradients import ghost, stacked, vectorised
-from tacit.topology import PPGL
 from tests.audit.test_audit import config
 
 REAL = Noise.gaussian_
@@ -68,7 +68,7 @@ def test_the_engines_of_layers_clip(monkeypatch, module, loose):
     monkeypatch.setattr(module, "gradient_sum", gradient_sum)
     name = module.__name__.rpartition(".")[2]
     target = PrivacyTarget(epsilon=2.0, delta=1e-5)
-    found = attacked(const_d2p().over(2), Batch(), 2, trials=1200, privacy=target, engine=name)
+    found = attacked(const_d2p().with_rounds(2), Batch(), 2, trials=1200, privacy=target, engine=name)
     assert found.holds == (loose == 1.0)
 
 

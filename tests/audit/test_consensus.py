@@ -58,7 +58,7 @@ def test_the_two_worlds_are_as_far_apart_as_is_allowed(mode):
 def test_networks_side_by_side_are_what_each_is_alone(mode):
     """Which is a test of the attack: noise that another trial's messages decide on would hide this one's."""
     trials, nodes = 4, 3
-    method = SGPDP(sensitivity=mode, noise_rate=0.5, sync_every=3).over(5)
+    method = SGPDP(sensitivity=mode, noise_rate=0.5, sync_every=3).with_rounds(5)
     task, _ = worlds(trials, nodes, 2, Batch(size=None), method, Noise.from_seed(3), others=0.1)
     together = heard(method, task, Copies(ring(nodes), trials), trials)
     rows = [range(nodes * k, nodes * (k + 1)) for k in range(trials)]
@@ -120,7 +120,7 @@ def test_vectors_to_begin_with_are_covered_where_their_distance_is_known():
     """`replacement` is about perturbations: private vectors to begin with need `certified` and their diameter."""
     s, there = two(4000, 5.0, -5.0)
     e = np.zeros_like(s)
-    known = one_round((Certified.on(ring(3), 1, diameter=10.0),), e, 1.0, s)
+    known = one_round((Certified.for_graph(ring(3), 1, diameter=10.0),), e, 1.0, s)
     assert 0.5 < gathered(known, there).lower(DELTA, 0.95) <= 1.0
     unknown = one_round((Replacement(),), e, 1.0, s)
     assert gathered(unknown, there).lower(DELTA, 0.95) > 4.0
@@ -143,7 +143,7 @@ class Careless(SGPDP):
 @pytest.mark.parametrize(("kind", "sound"), [(SGPDP, True), (Careless, False)])
 def test_half_the_noise_is_found_out(kind, sound):
     target = PrivacyTarget(epsilon=2.0, delta=DELTA)
-    found = attacked(kind().over(2), Batch(size=None), 2, trials=4000, privacy=target)
+    found = attacked(kind().with_rounds(2), Batch(size=None), 2, trials=4000, privacy=target)
     assert found.holds == sound
 
 

@@ -11,9 +11,9 @@ from scipy import optimize
 
 from tacit.audit.graphs import audit_graphs, canaries
 from tacit.errors import TacitError
+from tacit.graph_learning import IGL, PPGL, FedAvg, Signals
+from tacit.graph_learning.triangle import ends
 from tacit.privacy.gdp import epsilon_to_mu
-from tacit.topology import IGL, PPGL, FedAvg, Signals
-from tacit.topology.triangle import ends
 
 TIGHT = [
     PPGL(),
@@ -56,7 +56,7 @@ def test_what_the_paper_claims_for_rounds_is_told():
 def moved(pair):
     """‖z − z′‖/(√2 C) of two signals that are clipped to C, as the code clips."""
     task = Signals([[1e3 * one, np.zeros_like(one)] for one in pair], clip=1.0)
-    z = 2 * task.mean(0).keep()
+    z = 2 * task.mean(0).use_locally()
     return float((z[0] - z[1]).norm()) / math.sqrt(2)
 
 
@@ -108,7 +108,7 @@ class Talkative(PPGL):
 
     def start(self, task, graph, z=None):
         state = super().start(task, graph, z)
-        return replace(state, z=task.again().mean(0).keep())
+        return replace(state, z=task.again().mean(0).use_locally())
 
 
 @pytest.mark.parametrize("method", [Halved(release="rounds", K=1), Talkative(K=2)], ids=["halved", "talkative"])

@@ -40,7 +40,7 @@ def private(name: str, rounds: int = ROUNDS, **params):
     """The algorithm with noise where it can have some."""
     known = algorithms.parameters(name)
     noise = {key: 2.0 for key in ("noise_multiplier", "noise_rate", "sigma", "sigma_first") if key in known}
-    return algorithms.build(name, noise | PARAMETERS.get(name, {}) | params).over(rounds)
+    return algorithms.build(name, noise | PARAMETERS.get(name, {}) | params).with_rounds(rounds)
 
 
 def silent(name: str, rounds: int, lr: float):
@@ -165,7 +165,7 @@ def test_one_node_a_thread_gives_the_same_run(name, sampling):
 def test_the_ledger_holds_what_was_planned(name):
     task = digits(name)
     graph = graphs.build("ring", {"nodes": 5})
-    algorithm = private(name).on(task, graph)
+    algorithm = private(name).bind(task, graph)
     run_rounds(algorithm, task, Simulated(graph), ROUNDS)
     planned = plan(algorithm, algorithm.sampling(task), task.nodes)
     made = list(task.ledger.releases())

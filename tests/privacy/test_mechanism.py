@@ -60,7 +60,7 @@ def test_exact_adds_nothing_and_says_so():
 
 def test_what_is_kept_inside_is_not_released():
     value = bounded()
-    assert value.keep() is value.value
+    assert value.use_locally() is value.value
     assert value.source.ledger.unreleased == []
     assert len(value.source.ledger) == 0
 

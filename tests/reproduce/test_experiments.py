@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tacit.algorithms import Algorithm, algorithms
+from tacit.graph_learning.study import Study
 from tacit.graphs import graphs
 from tacit.reproduce.cells import expand
 from tacit.reproduce.files import available, load, read
 from tacit.reproduce.running import measure
 from tacit.reproduce.tuning import tries
-from tacit.topology.study import Study
 
 SHIPPED = sorted(available())
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"

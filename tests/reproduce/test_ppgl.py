@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from tacit.errors import TacitError
+from tacit.graph_learning import data
+from tacit.graph_learning.experiments import draw
+from tacit.graph_learning.study import Budget, Study
 from tacit.reproduce.cells import expand
 from tacit.reproduce.experiment import Experiment
 from tacit.reproduce.files import load
 from tacit.reproduce.running import measure
-from tacit.topology import data
-from tacit.topology.experiments import draw
-from tacit.topology.study import Budget, Study
 
 
 def quick(tacit, name):

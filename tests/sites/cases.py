@@ -32,10 +32,12 @@ def value(x):
 class Desk:
     """A site whose wires are lists: what it says is carried by hand."""
 
-    def __init__(self, folder, name, sites=("a", "b", "c"), forgiving=True, may=lambda verb, sender: True, **options):
+    def __init__(
+        self, folder, name, sites=("a", "b", "c"), tolerates_dropout=True, may=lambda verb, sender: True, **options
+    ):
         self.path, self.name, self.sites, self.may = folder / f"{name}.sqlite", name, sites, may
         self.description = options.pop("description", None) or described(sites)
-        self.options = {"forgiving": forgiving, **options}
+        self.options = {"tolerates_dropout": tolerates_dropout, **options}
         self.open()
 
     def open(self):

@@ -175,7 +175,7 @@ class Host:
         config = self.site.agreed.config()
         if learns_graph(config.algorithm):
             return graph_method(config.algorithm, config.rounds, config.privacy)
-        return named_algorithm(config.algorithm).over(config.rounds).with_noise(np.ones(1))
+        return named_algorithm(config.algorithm).with_rounds(config.rounds).with_noise(np.ones(1))
 
     @property
     def ledger(self):

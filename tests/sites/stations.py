@@ -56,7 +56,7 @@ class Station:
         self.journal = Journal(folder / f"{name}.sqlite", DESCRIPTION.network)
         self.lines = Lines(papers.identity(name), "127.0.0.1:0", addresses, MOST)
         self.post = Post(
-            self.journal, DESCRIPTION, name, self.lines, lambda verb, sender: True, forgiving=False, most=MOST
+            self.journal, DESCRIPTION, name, self.lines, lambda verb, sender: True, tolerates_dropout=False, most=MOST
         )
         self.lines.open(self.post)
         self.address = addresses[name] = f"127.0.0.1:{self.lines.port}"

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tacit.errors import TacitError
+from tacit.graph_learning import PPGL, Learning, Signals, synthetic
 from tacit.networks import Simulated, on_threads
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
@@ -15,7 +16,6 @@ from tacit.runs import Config, Run, from_config
 from tacit.sites.build import build
 from tacit.sites.config import Site
 from tacit.sites.secret import LEDGER
-from tacit.topology import PPGL, Learning, Signals, synthetic
 
 from .built import BASE, UNEVEN, change, made
 

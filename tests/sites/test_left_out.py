@@ -15,7 +15,7 @@ from .desks import FIRST, begun, heard, says
 
 
 def test_others_are_waited_for_where_nobody_may_be_left_out(tmp_path, caplog):
-    a, b = begun(*(Desk(tmp_path, name, forgiving=False) for name in "ab"))
+    a, b = begun(*(Desk(tmp_path, name, tolerates_dropout=False) for name in "ab"))
     data = says(a, b, 1.5)
     b.post.say(FIRST, {})
     threading.Timer(0.1, lambda: b.post.connected("a", 1)).start()
@@ -27,7 +27,7 @@ def test_others_are_waited_for_where_nobody_may_be_left_out(tmp_path, caplog):
 
 
 def test_nothing_is_taken_back_where_nobody_may_be_left_out(tmp_path):
-    a, b = begun(*(Desk(tmp_path, name, forgiving=False) for name in "ab"))
+    a, b = begun(*(Desk(tmp_path, name, tolerates_dropout=False) for name in "ab"))
     says(a, b, 1.5)
     a.post.take("b", b.message("a", Kind.REFUSED, about=MIX, text="no"))
     assert a.journal.waiting == {"b"}, "it will be said again"

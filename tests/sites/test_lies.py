@@ -108,7 +108,7 @@ def test_who_has_nothing_to_say_is_not_heard(tmp_path):
 
 def test_a_neighbour_that_speaks_out_of_turn(tmp_path):
     """In an exchange of some edges only, others may speak as little as strangers."""
-    a, b, c = (Desk(tmp_path, name, forgiving=False) for name in "abc")
+    a, b, c = (Desk(tmp_path, name, tolerates_dropout=False) for name in "abc")
     begun(a, b, c)
     verb = Verb(0, Kind.SWAP, 0)
     b.post.say(verb, {"a": value(0.0)})

@@ -50,7 +50,7 @@ class Summing:
         life, description = Life(self._deaths.pop(0) if self._deaths else None), described(self._sites, self._rounds)
         self.journal = Doomed(self._folder / f"{self.name}.sqlite", description.network, life)
         wires, may = self._hub.wires(self.name, life), speaks(self._graph, self._sites, self.name)
-        post = Post(self.journal, description, self.name, wires, may, forgiving=True)
+        post = Post(self.journal, description, self.name, wires, may, tolerates_dropout=True)
         try:
             self._hub.plug(self.name, post)
             self._sum(post)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tacit import reports
+from tacit.graph_learning import PPGL, GraphLearner
 from tacit.runs import Config, from_config
 from tacit.sites import incoming, lines
 from tacit.sites.build import build
@@ -17,7 +18,6 @@ from tacit.sites.lines import Lines
 from tacit.sites.node import Node
 from tacit.sites.setup import init
 from tacit.sites.wire import Link, decode
-from tacit.topology import PPGL, GraphLearner
 
 SITES = 6
 BASE = {

@@ -57,7 +57,7 @@ def test_a_gradient_comes_in_its_bounded_columns_and_the_others(bounds):
     assert [part.shape[1] for part in task.split(task.initial())] == [35, 18]
     assert g.sampling.kind == ("poisson" if bounds == "all" else "none")
     assert task.ledger.unreleased == [(0, "gradient")]
-    g.keep_local()
+    g.use_local_part()
     assert task.ledger.unreleased == []
 
 
@@ -83,10 +83,10 @@ def second_gradient(task):
     """The shared gradient of the second round, as a sum over records, and how far one record is said to move it."""
     unit = Geometric(1.0)
     local = "private" if task.model.bounded == task.d else "exact"
-    method = D2P(lr=0.1, clip=Geometric(BOUND), noise=unit, scale=1e-12, local=local).over(2)
+    method = D2P(lr=0.1, clip=Geometric(BOUND), noise=unit, scale=1e-12, local=local).with_rounds(2)
     state = run_rounds(method, task, Simulated(complete(1)), 1)
     g = task.gradient(method.models(state), 1, Clip(BOUND))
-    g.keep()
+    g.use_locally()
     return float(g.value[0, 0] * task.sampler.batch[0]), float(g.sensitivity[0] * task.sampler.batch[0])
 
 

@@ -119,7 +119,7 @@ def test_every_gradient_is_open_until_released():
     task = digits_task()
     bounded = task.gradient(task.initial(), 3, purpose="momentum")
     assert task.ledger.unreleased == [(3, "momentum")]
-    bounded.keep()
+    bounded.use_locally()
     assert task.ledger.unreleased == []
     assert task.draws == 1
 
@@ -142,7 +142,7 @@ def test_draws_that_come_again_give_the_same_gradients_as_fresh_copies(monkeypat
         monkeypatch.setattr("tacit.tasks.gathering._KEPT", kept)
         task = digits_task(batch=20, sampling="permutation", epochs=2)
         steps = list(range(2 * task.sampler.distinct)) * 2  # another order, and back to the first
-        made[kept] = [task.gradient(params, step, Clip(0.5)).keep() for step in steps]
+        made[kept] = [task.gradient(params, step, Clip(0.5)).use_locally() for step in steps]
         assert bool(task._gathering._kept) == bool(kept)
     assert all(torch.equal(one, other) for one, other in zip(*made.values(), strict=True))
 

@@ -23,9 +23,9 @@ ONE_PEER = graphs.build("one-peer-exponential", {"nodes": 8})
 
 
 def a_run(algorithm=None, graph=ONE_PEER, rounds=6, task=None, **batches):
-    algorithm = (algorithm or const_d2p(noise_multiplier=3.0)).over(rounds)
+    algorithm = (algorithm or const_d2p(noise_multiplier=3.0)).with_rounds(rounds)
     task = task or quadratic_task(graph.nodes, **batches)
-    return Run(task, algorithm.on(task, graph), Simulated(graph), delta=DELTA)
+    return Run(task, algorithm.bind(task, graph), Simulated(graph), delta=DELTA)
 
 
 def told(run, threat):
@@ -65,7 +65,7 @@ def test_the_last_round_is_what_is_published():
 def test_a_mean_of_push_sum_models_weighs_states_by_one_over_their_weight():
     weights = np.array([[1.0, 0.5, 0.0], [0.0, 0.5, 0.5], [0.0, 0.0, 0.5]])  # node 0 gathers, node 2 runs dry
     rounds = mixing(
-        const_d2p(noise_multiplier=3.0).over(2),
+        const_d2p(noise_multiplier=3.0).with_rounds(2),
         quadratic_task(3),
         from_matrices([weights]),
         [Release(t, "gradient", "gaussian", np.full(3, 3.0), "none", np.ones(3), "add-remove") for t in range(2)],
@@ -168,13 +168,13 @@ def test_other_methods_have_the_bound_for_all_messages(name):
 
 def test_of_all_methods_only_those_that_mix_only_say_so():
     made = {name: algorithms.build(name, PARAMETERS.get(name, {})) for name in algorithms}
-    assert {name for name, each in made.items() if "mixes_only" in vars(type(each))} == {
+    assert {name for name, each in made.items() if "mixing_only_clip" in vars(type(each))} == {
         name for name, each in made.items() if type(each) in (D2P, DPSGD)
     }
     one_step = DPSGD(local_steps=1, scale=3.0)
-    assert one_step.mixes_only(0) is not None
-    assert replace(one_step, local_steps=2).mixes_only(0) is None
-    assert replace(const_d2p(), share=("0.*",)).mixes_only(0) is None
+    assert one_step.mixing_only_clip(0) is not None
+    assert replace(one_step, local_steps=2).mixing_only_clip(0) is None
+    assert replace(const_d2p(), share=("0.*",)).mixing_only_clip(0) is None
 
 
 PARAMETERS = {"d2p": {"clip": [1.0], "noise_multiplier": [1.0]}, "partpsp": {"share": ["0.*"]}}

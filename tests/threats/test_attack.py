@@ -61,15 +61,15 @@ def given(threat):
 
 def attacked(network, draws=WHOLE, seed=1):
     """The verdict of one who has the transcript of `network`, on the record of node 0."""
-    method = const_d2p(noise_multiplier=NOISE).over(ROUNDS)
+    method = const_d2p(noise_multiplier=NOISE).with_rounds(ROUNDS)
     task, there = worlds(TRIALS, 8, 4, draws, method, Noise.from_seed(seed))
-    run_rounds(method.on(task, network.graph), task, network, ROUNDS)
+    run_rounds(method.bind(task, network.graph), task, network, ROUNDS)
     return attack(network.transcript(), there, DELTA, 0.95)
 
 
 def bounds(threat, draws=WHOLE):
     """ε for node 0 against every other node, and μ against `threat`, by the theorem."""
-    method = const_d2p(noise_multiplier=NOISE).over(ROUNDS)
+    method = const_d2p(noise_multiplier=NOISE).with_rounds(ROUNDS)
     task, _ = worlds(1, 8, 4, draws, method, Noise.from_seed(0))
     run = Run(task, method, Simulated(ONE_PEER), delta=DELTA)
     rounds = mixing(method, task, ONE_PEER, plan(method, task.sampling, task.nodes))
@@ -136,7 +136,7 @@ def relayed(trials, noise, seed=0):
         noise=Noise.from_seed(seed),
         dtype=torch.float64,
     )
-    method = const_d2p(noise_multiplier=noise, lr=1.0).over(2)
+    method = const_d2p(noise_multiplier=noise, lr=1.0).with_rounds(2)
     network = Listener(Copies(RELAY, trials), trials, lambda t: np.eye(3)[[1]] if t else np.eye(3)[[2]])
     run_rounds(method, task, network, 2)
     return network.transcript()[:, 1], there

@@ -88,11 +88,11 @@ class Algorithm(ABC, Generic[S]):
         """Norms of the state's parts, one a hosted node (n,) each; the history has their mean."""
         return {"primal_norm": self.models(state).norm(dim=1)}
 
-    def over(self, rounds: int) -> Self:
+    def with_rounds(self, rounds: int) -> Self:
         """The same method for a run of so many rounds."""
         return replace(self, rounds=rounds)
 
-    def on(self, task: Task, graph: Graph) -> Self:
+    def bind(self, task: Task, graph: Graph) -> Self:
         """The same method, with what its noise needs to know of the task and the graph."""
         return self
 
@@ -100,7 +100,7 @@ class Algorithm(ABC, Generic[S]):
         """What the given nodes release in round t. Nothing planned: the run can have no budget."""
         return ()
 
-    def mixes_only(self, t: int) -> Clip | None:
+    def mixing_only_clip(self, t: int) -> Clip | None:
         """The clip of round t, where that is x ← W(t) (x − γ (clipped gradient at x + Gaussian noise)) and no more.
 
         Then a node remembers nothing but what mixing gave it, and `tacit.threats` knows what mixing hides. None: it is
@@ -109,7 +109,7 @@ class Algorithm(ABC, Generic[S]):
         return None
 
     @property
-    def forgiving(self) -> bool:
+    def tolerates_dropout(self) -> bool:
         """Whether nodes may go on without one that is silent: they only mix, and push-sum weights go with the values,
         so that whatever is kept back of one is kept back of the other."""
         return False

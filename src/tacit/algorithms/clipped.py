@@ -78,7 +78,7 @@ class Clipped(Algorithm[S]):
         """How far a record moves the sum of a batch, in clip bounds."""
         return 2.0 if self.clip_per == "batch" or sampling.relation == "replace-one" else 1.0
 
-    def on(self, task: Task, graph: Graph | None = None) -> Self:
+    def bind(self, task: Task, graph: Graph | None = None) -> Self:
         if self.bound is None:
             return self
         sensitivity = by_id(self.weight * task.sensitivity(self.bound), task.nodes)
@@ -91,7 +91,7 @@ class Clipped(Algorithm[S]):
 
     def known(self, task: Task) -> Self:
         """Itself, knowing its noise, which a run has asked for before."""
-        return self if self.sensitivity is not None or self.bound is None else self.on(task)
+        return self if self.sensitivity is not None or self.bound is None else self.bind(task)
 
     def mechanism(self, nodes: Nodes) -> Mechanism:
         return Exact() if self.sigma == 0 else Gaussian(at_nodes(self._known(self.scale), nodes))

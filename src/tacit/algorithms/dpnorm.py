@@ -116,7 +116,7 @@ class DPNorm(Algorithm[Normed]):
         for k in range(self.local_steps):
             pull = self.lr * eta / gamma * gathered(sign * z, edges, task.n)
             step = t * self.local_steps + k
-            g = task.gradient(w, step, Clip(self.clip), "descent").keep()
+            g = task.gradient(w, step, Clip(self.clip), "descent").use_locally()
             if self.inner_noise != "none":
                 added = noise if self.inner_noise == "same" else self._inner(w, step, task, network)
                 pull = pull - self.lr * eta / gamma * degree * added
@@ -168,7 +168,7 @@ class DPNorm(Algorithm[Normed]):
         lemma: Array = once * np.maximum(c * times, lasting)
         return lemma
 
-    def on(self, task: Task, graph: Graph) -> Self:
+    def bind(self, task: Task, graph: Graph) -> Self:
         if not self.sigma or self.scale is not None:
             return self
         return replace(self, scale=by_id(self.sigma / self.sensitivity(task, graph), task.nodes))
@@ -203,7 +203,7 @@ class DPNorm(Algorithm[Normed]):
 
     def _release(self, t: int, value: Tensor, task: Task, network: Network) -> Tensor:
         """`value` (n, d) plus the round's noise."""
-        known = self.on(task, network.graph)
+        known = self.bind(task, network.graph)
         bound = None if self.sigma == 0 else self.sensitivity(task, network.graph)
         bounded = Bounded(value, bound, "l2", self.sampling(task), t, "model", task.source)
         return known.mechanism(task.nodes).release(bounded)
@@ -224,7 +224,7 @@ class DPNorm(Algorithm[Normed]):
         """Noise of the release's deviation, for inner step number `step`."""
         noise = torch.zeros_like(w)
         if self.sigma != 0:
-            known = self.on(task, network.graph).mechanism(task.nodes)
+            known = self.bind(task, network.graph).mechanism(task.nodes)
             deviation = known.multipliers(task.n) * self.sensitivity(task, network.graph)
             task.noise.gaussian_(noise, deviation, "noise/inner", task.nodes, step)
         return noise

@@ -67,7 +67,7 @@ class DPSGD(Clipped[Parameters]):
     def models(self, state: Parameters) -> Tensor:
         return state.x
 
-    def mixes_only(self, t: int) -> Clip | None:
+    def mixing_only_clip(self, t: int) -> Clip | None:
         return self.bound if self.steps == 1 else None
 
     def paper_noise(self, sampling: Sampling, epsilon: float, delta: float) -> Array:

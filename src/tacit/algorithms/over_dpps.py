@@ -84,7 +84,7 @@ class OverDPPS(Algorithm[S]):
                 "shared: leave out share, or use partpsp"
             )
 
-    def on(self, task: Task, graph: Graph) -> Self:
+    def bind(self, task: Task, graph: Graph) -> Self:
         if task.model.weight_decay and self.noise_rate != 0:
             raise TacitError(
                 f"{self.title} bounds its steps by clipping gradients, and weight decay is not clipped: leave it out"
@@ -105,7 +105,7 @@ class OverDPPS(Algorithm[S]):
         )
 
     @property
-    def forgiving(self) -> bool:
+    def tolerates_dropout(self) -> bool:
         return not self.sync_every and self.sensitivity == "replacement"  # all else asks every node
 
     def sampling(self, task: Task) -> Sampling:
@@ -180,10 +180,10 @@ class OverDPPS(Algorithm[S]):
 def _certified(graph: Graph, stretch: int, needed: bool) -> Sensitivity:
     """The certified sensitivity on a graph; where it is only watched, its lack stops nothing."""
     if needed:
-        return Certified.on(graph, stretch)
+        return Certified.for_graph(graph, stretch)
     if graph.nodes > WATCHED:
         return Unknown()
     try:
-        return Certified.on(graph, stretch)
+        return Certified.for_graph(graph, stretch)
     except TacitError:
         return Unknown()

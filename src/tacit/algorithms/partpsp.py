@@ -46,7 +46,7 @@ class _PartPSP(OverDPPS[PartState]):
         y, local = state.y, state.local
         if local.shape[1]:
             exact = task.gradient(join(y, local), t, purpose="local")
-            local = local - self.rate(self.local_lr, t) * exact.keep_local()
+            local = local - self.rate(self.local_lr, t) * exact.use_local_part()
         g = self.gradient(t, join(y, local), task)
         lr = self.rate(self.lr, t)
         e = replace(g, value=-lr * g.value, sensitivity=None if g.sensitivity is None else lr * g.sensitivity)

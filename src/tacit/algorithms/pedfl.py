@@ -47,7 +47,7 @@ class PEDFL(OverDPPS[Descended]):
         bound = None if self.clip is None else np.full(task.n, last * self.clip)
         descent = Bounded(state.x - state.s, bound, "l1", self.sampling(task), t, "gradient", task.source)
         received = self.protocol(t, task.nodes, network.graph).round(t, state, descent, network)
-        g = self.gradient(t, state.x, task, purpose="descent").keep()
+        g = self.gradient(t, state.x, task, purpose="descent").use_locally()
         return replace(received, x=received.s.sub(g, alpha=self.rate(self.lr, t)))
 
     def models(self, state: Descended) -> Tensor:

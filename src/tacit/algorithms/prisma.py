@@ -93,7 +93,7 @@ class Prisma(Clipped[Momentum]):
         return None if self.clip is None else Clip(self.clip_difference, "l2", self.clip_per)
 
     def _together(self, gradient: Bounded, difference: Bounded) -> Bounded:
-        value = self.eta * gradient.value + (1 - self.eta) * difference.keep()
+        value = self.eta * gradient.value + (1 - self.eta) * difference.use_locally()
         if gradient.sensitivity is None or difference.sensitivity is None:
             return replace(gradient, value=value)
         moved = self.eta * gradient.sensitivity + (1 - self.eta) * difference.sensitivity

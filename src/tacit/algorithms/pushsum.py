@@ -73,12 +73,12 @@ class D2P(Algorithm[PushSum]):
     def title(self) -> str:
         return self.name
 
-    def over(self, rounds: int) -> Self:
+    def with_rounds(self, rounds: int) -> Self:
         """Both schedules must have a value for every round: better told now than in the round that lacks it."""
         for schedule in (self.clip, self.noise):
             if schedule is not None:
                 schedule(rounds - 1, rounds)
-        return super().over(rounds)
+        return super().with_rounds(rounds)
 
     def start(self, task: Task, graph: Graph) -> PushSum:
         x, local = task.split(task.initial())
@@ -95,10 +95,10 @@ class D2P(Algorithm[PushSum]):
         return join(state.z, state.local)
 
     @property
-    def forgiving(self) -> bool:
+    def tolerates_dropout(self) -> bool:
         return True
 
-    def mixes_only(self, t: int) -> Clip | None:
+    def mixing_only_clip(self, t: int) -> Clip | None:
         return self._bound(t) if self.share is None else None
 
     def mechanism(self, t: int, nodes: Nodes) -> Mechanism:

@@ -108,7 +108,7 @@ class Certified(Sensitivity):
     name: ClassVar[str] = "certified"
 
     @classmethod
-    def on(cls, graph: Graph, stretch: int, diameter: float = 0.0) -> Certified:
+    def for_graph(cls, graph: Graph, stretch: int, diameter: float = 0.0) -> Certified:
         """For stretches of so many rounds without synchronisation, from vectors at most `diameter` apart."""
         if graph.period is None:
             raise TacitError(

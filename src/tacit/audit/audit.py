@@ -128,7 +128,7 @@ def audit(
     (True, True)
     """
     length = min(config.rounds, rounds)
-    method = named_algorithm(config.algorithm).over(length)
+    method = named_algorithm(config.algorithm).with_rounds(length)
     if method.share is not None:
         method = replace(method, share=("shared",))
     size, batch = _sizes(config)

@@ -111,7 +111,7 @@ class ForgottenRound(Gossip):
         if gradient.step % 2 == 0:
             return super().noised(gradient, task)
         scale = self.multiplier * task.sensitivity(Clip(1.0))
-        task.noise.gaussian_(gradient.keep(), scale, "unbooked", task.nodes, gradient.step)
+        task.noise.gaussian_(gradient.use_locally(), scale, "unbooked", task.nodes, gradient.step)
         return gradient.value
 
 
@@ -164,7 +164,7 @@ class Exhibit(NamedTuple):
 
     def examine(self, *, broken: bool, trials: int = 20_000, confidence: float = 0.95, seed: int = 0) -> Audit:
         """Audit the exhibit, or its sound twin on the same data."""
-        method = (self.broken if broken else Gossip)(multiplier=self.multiplier).over(self.rounds)
+        method = (self.broken if broken else Gossip)(multiplier=self.multiplier).with_rounds(self.rounds)
         return attacked(
             method,
             self.draws if broken or self.sound is None else self.sound,

@@ -17,15 +17,15 @@ from tacit.audit.attack import gathered
 from tacit.audit.audit import Audit, enough, profile
 from tacit.audit.worlds import Eavesdropper
 from tacit.errors import TacitError
+from tacit.graph_learning.learner import METHODS
+from tacit.graph_learning.learning import Learning
+from tacit.graph_learning.method import GraphMethod
+from tacit.graph_learning.signals import Signals
+from tacit.graph_learning.triangle import ends
 from tacit.graphs import ring
 from tacit.privacy.ledger import Array
 from tacit.privacy.noise import Noise
 from tacit.runs.config import with_setting
-from tacit.topology.learner import METHODS
-from tacit.topology.learning import Learning
-from tacit.topology.method import GraphMethod
-from tacit.topology.signals import Signals
-from tacit.topology.triangle import ends
 
 _VERTICES = 16
 _OTHERS = 8  # clients that are not attacked
@@ -107,7 +107,7 @@ def audit_graphs(
 
     A trial is a client among many, of whom one hears what is released, every message and every learned graph.
 
-    >>> from tacit.topology import PPGL
+    >>> from tacit.graph_learning import PPGL
     >>> found = audit_graphs(PPGL(release="rounds", K=1), epsilon=2.0, trials=400, rounds=2)
     >>> found.holds, found.lower <= found.guaranteed <= 2.0
     (True, True)

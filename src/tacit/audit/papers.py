@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from tacit.algorithms import LTADMM, Algorithm, DPNorm, PartPSP, const_d2p
+from tacit.graph_learning.reach import classical
 from tacit.privacy.bounded import Sampling
 from tacit.privacy.gdp import mu_to_epsilon
 from tacit.privacy.planning import guarantee, plan
-from tacit.topology.reach import classical
 
 _ONE = np.zeros(1, np.int64)
 
@@ -54,7 +54,7 @@ def _costs(algorithm: Algorithm[Any], sampling: Sampling, delta: float) -> tuple
 
 def _dyn_d2p() -> Stated:
     sampling, delta = Sampling("poisson", np.array([1 / 2500]), "add-remove"), 1e-4
-    algorithm = const_d2p().over(3500)
+    algorithm = const_d2p().with_rounds(3500)
     noised = algorithm.with_noise(algorithm.paper_noise(sampling, 1.0, delta))
     setting = "2,500 records a node, one drawn a round, 3,500 rounds, constant noise by Eq. 9"
     note = "a central limit theorem, far from its limit"
@@ -63,7 +63,7 @@ def _dyn_d2p() -> Stated:
 
 def _lt_admm_dp(per: Any) -> Stated:
     moved = 2.0 if per == "batch" else 2.0 / 8
-    algorithm = LTADMM(clip_per=per, scale=0.5 / moved, sensitivity=np.array([moved])).over(4000)
+    algorithm = LTADMM(clip_per=per, scale=0.5 / moved, sensitivity=np.array([moved])).with_rounds(4000)
     sampling = Sampling("without-replacement", np.array([8 / 1000]), "replace-one")
     setting = f"8 of 1,000 records, σ = 0.5, 4,000 rounds of 4 steps, the {per}'s gradient clipped to 1"
     note = {
@@ -75,7 +75,7 @@ def _lt_admm_dp(per: Any) -> Stated:
 
 def _dp_norm(epsilon: float, inner: Any = "none") -> Stated:
     sampling, delta = Sampling("none", np.ones(1), "replace-one"), 1e-3
-    algorithm = DPNorm(inner_noise=inner).over(2000)
+    algorithm = DPNorm(inner_noise=inner).with_rounds(2000)
     noised = algorithm.with_noise(algorithm.paper_noise(sampling, epsilon, delta))
     note = {
         "none": "a composition theorem that is not tight; takes L-smoothness for granted",
@@ -113,7 +113,7 @@ def _ppgl() -> list[Stated]:
 
 
 def _dpps() -> Stated:
-    algorithm = PartPSP(share=("0.*",), b=5.0, noise_rate=0.001, sensitivity="estimated").over(660)
+    algorithm = PartPSP(share=("0.*",), b=5.0, noise_rate=0.001, sensitivity="estimated").with_rounds(660)
     sampling = Sampling("none", np.ones(1), "replace-one")
     note = "claimed for each round; the sensitivity is estimated from the data and told without noise"
     claimed, spent = _costs(algorithm, sampling, 1e-5)

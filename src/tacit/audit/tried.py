@@ -37,7 +37,7 @@ def dyn_d2p(trials: int = 200_000) -> Tried:
     """Eq. 9's noise for ε = 1, in two rounds of one record in 20: the limit theorem is as far from its limit."""
     rounds, records, delta = 2, 20, 1e-4
     sampling = Sampling("poisson", np.array([1 / records]), "add-remove")
-    method = const_d2p().over(rounds)
+    method = const_d2p().with_rounds(rounds)
     noised = method.with_noise(method.paper_noise(sampling, 1.0, delta)[0])
     draws = Batch(size=1, sampling="poisson")
     found = attacked(noised, draws, records, trials=trials, privacy=PrivacyTarget(delta=delta))
@@ -46,7 +46,7 @@ def dyn_d2p(trials: int = 200_000) -> Tried:
 
 def dpps(trials: int = 20_000) -> Tried:
     """Noise for a sensitivity that is estimated from the data: how much there is tells them."""
-    method = SGPDP(sensitivity="estimated", noise_rate=1.0, b=1.0).over(1)
+    method = SGPDP(sensitivity="estimated", noise_rate=1.0, b=1.0).with_rounds(1)
     found = attacked(method, Batch(), 2, trials=trials, privacy=PrivacyTarget(delta=1e-5))
     return Tried("one round, b = 1, γ_n = 1, the data of a node against next to none", found)
 
@@ -54,7 +54,7 @@ def dpps(trials: int = 20_000) -> Tried:
 def dp_norm(trials: int = 20_000, rounds: int = 100, inner: Any = "same") -> Tried:
     """Theorem 1's noise for ε = 1, and the round's noise in the local steps too: sums of messages shed it."""
     sampling, delta = Sampling("none", np.ones(1), "replace-one"), 1e-3
-    method = DPNorm(inner_noise=inner, smoothness=0.5).over(rounds)
+    method = DPNorm(inner_noise=inner, smoothness=0.5).with_rounds(rounds)
     noised = method.with_noise(method.paper_noise(sampling, 1.0, delta)[0])
     found = attacked(noised, Batch(), 1, trials=trials, privacy=PrivacyTarget(delta=delta))
     return Tried(f"{rounds} rounds, μ, α and K as published, one record a node", found)

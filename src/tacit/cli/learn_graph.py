@@ -12,8 +12,8 @@ import typer
 from tacit.cli.app import INTERRUPTED, app, emit, err, say
 
 if TYPE_CHECKING:
-    from tacit.topology import GraphLearner
-    from tacit.topology.files import Clients
+    from tacit.graph_learning import GraphLearner
+    from tacit.graph_learning.files import Clients
 
 
 class Method(StrEnum):
@@ -60,8 +60,8 @@ def learn_graph(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Learn graphs from signals that stay where they are, and say what it cost."""
+    from tacit.graph_learning import GraphLearner
     from tacit.runs.storage import free_folder
-    from tacit.topology import GraphLearner
 
     clients, clip = _clients(files, clip)
     options: dict[str, Any] = {"K": local_steps} if rounds is None else {"K": local_steps, "rounds": rounds}
@@ -90,8 +90,8 @@ def learn_graph(
 
 
 def _clients(files: list[Path] | None, clip: float | None) -> tuple[Clients, float | None]:
-    from tacit.topology import synthetic
-    from tacit.topology.files import Clients, read_clients
+    from tacit.graph_learning import synthetic
+    from tacit.graph_learning.files import Clients, read_clients
 
     if files:
         return read_clients(files), clip
@@ -102,10 +102,10 @@ def _clients(files: list[Path] | None, clip: float | None) -> tuple[Clients, flo
 
 def _learn(learner: GraphLearner, clients: Clients, out: Path) -> None:
     """Learn, and write all there is to `out`. The ledger is there first: what is released is written down before."""
+    from tacit.graph_learning.files import write_graph
+    from tacit.graph_learning.page import PAGE, write_page
     from tacit.privacy.ledger import Ledger
     from tacit.runs import storage
-    from tacit.topology.files import write_graph
-    from tacit.topology.page import PAGE, write_page
 
     storage.make_folder(out)
     ledger = None

@@ -60,13 +60,13 @@ class Bounded:
     source: Source
     local: Tensor | None = None
 
-    def keep(self) -> Tensor:
+    def use_locally(self) -> Tensor:
         """The exact value, for use inside the node only: neither it nor what is made of it may be sent."""
         self.source.ledger.close(self.step, self.purpose)
         return self.value
 
-    def keep_local(self) -> Tensor:
+    def use_local_part(self) -> Tensor:
         """The part for parameters that stay inside the node, where the rest is not used."""
-        self.keep()
+        self.use_locally()
         assert self.local is not None, "this value has no local part"
         return self.local

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from tacit.algorithms import algorithms
 from tacit.errors import TacitError
+from tacit.graph_learning.study import Study
 from tacit.graphs import graphs
 from tacit.reproduce.experiment import CALIBRATION, Adjustment, Axis, Experiment, Table, merged
 from tacit.runs import Config
 from tacit.runs.config import Drops, Penalty
 from tacit.tasks import datasets, models, shards
-from tacit.topology.study import Study
 
 _FORMAT = 2  # part of every key: raise it when what a cell keeps changes
 

@@ -13,6 +13,8 @@ import numpy as np
 import torch
 
 from tacit.errors import TacitError
+from tacit.graph_learning import experiments
+from tacit.graph_learning.study import Study
 from tacit.reproduce.cells import Cell
 from tacit.reproduce.metrics import CURVE, METRICS, Result, failed
 from tacit.runs import from_config, storage
@@ -20,8 +22,6 @@ from tacit.runs.build import Own
 from tacit.runs.parallel import side_by_side
 from tacit.runs.progress import counting
 from tacit.tasks import Dataset, datasets
-from tacit.topology import experiments
-from tacit.topology.study import Study
 
 
 def run_cells(cells: Sequence[Cell], folder: Path, jobs: int = 1) -> dict[str, Result]:

@@ -46,7 +46,7 @@ def from_config(config: Config, own: Own | None = None, ranks: Ranks | None = No
     before data are loaded."""
     own = own or Own()
     check_names(config, own)
-    algorithm = (own.algorithm or named_algorithm(config.algorithm)).over(config.rounds)
+    algorithm = (own.algorithm or named_algorithm(config.algorithm)).with_rounds(config.rounds)
     graph = own.graph or named_graph(config.graph)
     require(graph, *algorithm.needs, who=algorithm.title)
     data = own.data or datasets.build(config.data.name, config.data.parameters)
@@ -93,7 +93,7 @@ def with_target(
     algorithm: Algorithm[Any], task: Task, graph: Graph, target: PrivacyTarget
 ) -> tuple[Algorithm[Any], Budget | None]:
     """The algorithm with the noise that the target asks of the task's nodes, and the budget that then holds."""
-    algorithm, nodes = algorithm.on(task, graph), task.nodes
+    algorithm, nodes = algorithm.bind(task, graph), task.nodes
     sampling, limit = algorithm.sampling(task), target.budget
     if target.epsilon is not None:
         if target.calibration == "guaranteed":
@@ -166,7 +166,7 @@ def _taken(keys: type[K], params: dict[str, Any], where: str) -> K:
 
 def named_algorithm(choice: Choice) -> Algorithm[Any]:
     """The algorithm a config names. What every method with partial sharing takes need not be named by each."""
-    from tacit.topology.learner import METHODS
+    from tacit.graph_learning.learner import METHODS
 
     if choice.name in METHODS:
         raise TacitError(f"{choice.name} learns a graph, not a model: use tacit learn-graph")

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tacit.algorithms import Algorithm
 from tacit.errors import TacitError
+from tacit.graph_learning import GraphMethod, Signals
 from tacit.graphs import Graph, require
 from tacit.privacy.budget import Budget
 from tacit.privacy.ledger import Ledger
@@ -23,7 +24,6 @@ from tacit.sites.description import Description
 from tacit.sites.secret import kept
 from tacit.sites.signals import clip_of, graph_method, learns_graph, signals
 from tacit.tasks import Dataset, Task, datasets
-from tacit.topology import GraphMethod, Signals
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def build(site: Site) -> Built:
 
 def _trainer(site: Site, config: Config) -> Built:
     check_names(config, Own())
-    algorithm = named_algorithm(config.algorithm).over(config.rounds)
+    algorithm = named_algorithm(config.algorithm).with_rounds(config.rounds)
     graph = named_graph(config.graph)
     require(graph, *algorithm.needs, who=algorithm.title)
     data, names, order = _records(site), site.agreed.names, site.agreed.data.order

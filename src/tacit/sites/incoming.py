@@ -44,8 +44,9 @@ class Wires(Protocol):
 class Incoming:
     """The site `me` among `description.sites`, as its wires know it; `Post` is what the computing thread does with it.
 
-    `speaks` says who may say something to this site in a verb. With `forgiving`, whoever is silent for too long, or has
-    not been reached for `silence` seconds, is left out, and missed messages are taken back; else all are waited for.
+    `speaks` says who may say something to this site in a verb. With `tolerates_dropout`, whoever is silent for too
+    long, or has not been reached for `silence` seconds, is left out, and missed messages are taken back; else all
+    are waited for.
     """
 
     def __init__(
@@ -56,11 +57,11 @@ class Incoming:
         wires: Wires,
         speaks: Callable[[Verb, str], bool],
         *,
-        forgiving: bool,
+        tolerates_dropout: bool,
         most: int = MOST,
         silence: float = math.inf,
     ) -> None:
-        self.me, self.forgiving, self.counts = me, forgiving, Counter[str]()
+        self.me, self.tolerates_dropout, self.counts = me, tolerates_dropout, Counter[str]()
         self.waiting_for: tuple[str, ...] = ()
         self._journal, self._description, self._wires, self._speaks, self._most = (
             journal,
@@ -157,7 +158,7 @@ class Incoming:
             return self._greeted(message)
         if message.round > self._description.rounds:
             raise WireError(f"{message.link.sender} sent {message}, and there are {self._description.rounds} rounds")
-        if message.kind == Kind.ABSENT and self.forgiving:
+        if message.kind == Kind.ABSENT and self.tolerates_dropout:
             self._rejoin[message.link.sender] = message.round
             peer.begins = max(peer.begins, message.round)
         elif message.kind == Kind.HEARD and not peer.told:
@@ -234,7 +235,7 @@ class Incoming:
     def _answered(self, message: Message, verb: Verb) -> list[Message]:
         """The fate of something we have sent."""
         peer = message.link.sender
-        if message.kind == Kind.REFUSED and not self.forgiving:
+        if message.kind == Kind.REFUSED and not self.tolerates_dropout:
             return []  # whether it helps or not, it will be said again
         fate = Fate.RECEIVED if message.kind == Kind.RECEIVED else Fate.MISSED
         news = self._journal.answered(verb, peer, fate)

@@ -11,6 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from tacit.errors import TacitError
+from tacit.graph_learning import GraphMethod, Signals
+from tacit.graph_learning.files import write_graph
+from tacit.graph_learning.learner import matrices, to_networkx
+from tacit.graph_learning.learning import Learning
 from tacit.networks import Costs
 from tacit.privacy.planning import guarantee, plan
 from tacit.runs import storage
@@ -24,10 +28,6 @@ from tacit.sites.post import Post
 from tacit.sites.run import SiteRun, check_journal
 from tacit.sites.status import State, Status
 from tacit.tasks import Task
-from tacit.topology import GraphMethod, Signals
-from tacit.topology.files import write_graph
-from tacit.topology.learner import matrices, to_networkx
-from tacit.topology.learning import Learning
 
 log = logging.getLogger(__name__)
 _ROUNDS = 64  # of a graph that does not repeat, in which neighbours are looked for
@@ -49,7 +49,7 @@ class Node:
             site.name,
             self.lines,
             speaks(built.graph, names, site.name),
-            forgiving=getattr(built.algorithm, "forgiving", False),
+            tolerates_dropout=getattr(built.algorithm, "tolerates_dropout", False),
             most=most,
             silence=site.patience,
         )
@@ -164,7 +164,7 @@ class Node:
         """Stay until everything said has its answer and the others are done too, but not for ever."""
         self.state = "finished"
         log.info("done: %s", stopped or "all rounds")
-        silent = self.post.settle(self.site.patience * (1 if self.post.forgiving else _LONG))
+        silent = self.post.settle(self.site.patience * (1 if self.post.tolerates_dropout else _LONG))
         if silent:
             log.warning("no answer from %s", ", ".join(sorted(silent)))
         self.post.leave(self.around, stopped or "done")

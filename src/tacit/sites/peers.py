@@ -42,7 +42,8 @@ def speaks(graph: Graph, sites: Sequence[str], me: str) -> Callable[[Verb, str],
 class Peers(Network):
     """The end of a network that hosts the site `post.me` alone.
 
-    `mix` conserves the sum of all values whoever is silent, where `post` is forgiving: the weight of what is not sent
+    `mix` conserves the sum of all values whoever is silent, where `post` tolerates dropout: the weight of what is not
+    sent
     stays here, and that of what was missed comes back. `max` and `mean` are said to everyone, and wait for everyone.
     """
 
@@ -96,7 +97,7 @@ class Peers(Network):
 
     def _all(self, kind: Kind, rows: Tensor) -> Tensor:
         """The rows of all nodes, by node id."""
-        if self._post.forgiving:
+        if self._post.tolerates_dropout:
             raise TacitError(f"{kind.name.lower()} asks every node, and this run goes on without those that are silent")
         others = [j for j in range(self.graph.nodes) if j != self._node]
         own: Tensors = {"0": rows[0]}

@@ -55,9 +55,9 @@ class Post(Incoming):
             return {to: self._read(data, self._link(to)).tensors for to, data in before.items()}
         with self._changed:
             self._check_state()
-            for to in messages if self.forgiving else ():
+            for to in messages if self.tolerates_dropout else ():
                 self._look_for(to)
-            there = [to for to in messages if not (self.forgiving and self._is_away(to, verb.round))]
+            there = [to for to in messages if not (self.tolerates_dropout and self._is_away(to, verb.round))]
             self._next = max(self._next, verb.round + 1)
         said = {to: encode(Message(self._link(to), *head(verb), tensors=messages[to]), self._most) for to in there}
         self._journal.say(verb, said)
@@ -74,7 +74,7 @@ class Post(Incoming):
         decided = self._journal.closed(verb)
         if decided is None:
             used = self._await(verb, expected, patience)
-            back = self._journal.missed(verb.kind, verb.sequence) if self.forgiving else []
+            back = self._journal.missed(verb.kind, verb.sequence) if self.tolerates_dropout else []
             self._journal.close(verb, {sender: data for sender, (data, _) in used.items()}, back)
             with self._changed:
                 for sender in used:
@@ -104,7 +104,7 @@ class Post(Incoming):
             return names if time.monotonic() - seen < patience else []
 
         with self._changed:
-            self._wait(owing, patience if self.forgiving else None, max(patience, 1.0))
+            self._wait(owing, patience if self.tolerates_dropout else None, max(patience, 1.0))
         return self._journal.waiting
 
     def farewell(self, others: Sequence[str], patience: float) -> None:
@@ -131,10 +131,11 @@ class Post(Incoming):
                 return [
                     sender
                     for sender in expected
-                    if (verb, sender) not in self._held and not (self.forgiving and self._is_away(sender, verb.round))
+                    if (verb, sender) not in self._held
+                    and not (self.tolerates_dropout and self._is_away(sender, verb.round))
                 ]
 
-            for sender in self._wait(missing, patience if self.forgiving else None, patience):
+            for sender in self._wait(missing, patience if self.tolerates_dropout else None, patience):
                 self.peers[sender].absent = True
                 log.warning("silent for %g seconds: going on without it", patience, extra={"peer": sender})
             self._expecting = None

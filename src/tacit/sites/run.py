@@ -13,6 +13,7 @@ from typing import Any
 import safetensors.torch
 
 from tacit.errors import TacitError
+from tacit.graph_learning import Signals
 from tacit.privacy.planning import Method
 from tacit.runs import storage
 from tacit.runs.checkpoint import Checkpoint
@@ -20,7 +21,6 @@ from tacit.runs.cost import finite
 from tacit.runs.run import Row, Run
 from tacit.sites.journal import Journal
 from tacit.tasks import Task
-from tacit.topology import Signals
 
 log = logging.getLogger(__name__)
 

@@ -106,7 +106,7 @@ def _records(config: Config) -> tuple[dict[str, Any], Iterator[Arrays]]:
 
 def _signals(config: Config) -> tuple[dict[str, Any], Iterator[Arrays]]:
     """Made-up signals, those of the example of `tacit learn-graph`."""
-    from tacit.topology import synthetic
+    from tacit.graph_learning import synthetic
 
     graph_method(config.algorithm, config.rounds, config.privacy)
     nodes = named_graph(config.graph).nodes

@@ -8,11 +8,11 @@ from typing import Any
 import numpy.typing as npt
 
 from tacit.errors import TacitError
+from tacit.graph_learning import GraphMethod
+from tacit.graph_learning.files import read_clients
+from tacit.graph_learning.learner import METHODS
 from tacit.registry import Registry
 from tacit.runs.config import Choice, PrivacyTarget
-from tacit.topology import GraphMethod
-from tacit.topology.files import read_clients
-from tacit.topology.learner import METHODS
 
 CLIP = "clip"  # a key of [algorithm] that is the signals', not the method's
 _NEEDED = ("beta", "rho", "lam")  # elsewhere chosen from what was released; sites must agree beforehand

@@ -12,13 +12,13 @@ from torch import Tensor
 
 from tacit.algorithms.algorithm import Nodes
 from tacit.errors import TacitError
+from tacit.graph_learning.method import GraphMethod
+from tacit.graph_learning.problem import Problem
+from tacit.graph_learning.signals import PURPOSE, Signals
+from tacit.graph_learning.solver import solve
 from tacit.graphs import Graph
 from tacit.networks import Network
 from tacit.privacy.planning import Planned
-from tacit.topology.method import GraphMethod
-from tacit.topology.problem import Problem
-from tacit.topology.signals import PURPOSE, Signals
-from tacit.topology.solver import solve
 
 
 @dataclass(frozen=True)

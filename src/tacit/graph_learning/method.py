@@ -13,16 +13,16 @@ from torch import Tensor
 
 from tacit.algorithms.algorithm import Nodes, at_nodes
 from tacit.errors import TacitError
+from tacit.graph_learning.problem import Problem, floors, row_means
+from tacit.graph_learning.reach import reach
+from tacit.graph_learning.signals import PURPOSE, Signals
+from tacit.graph_learning.triangle import vertices
 from tacit.graphs import Graph
 from tacit.networks import Network
 from tacit.privacy.gdp import epsilon_to_mu
 from tacit.privacy.ledger import Array
 from tacit.privacy.mechanism import Exact, Gaussian, Mechanism
 from tacit.privacy.planning import Planned
-from tacit.topology.problem import Problem, floors, row_means
-from tacit.topology.reach import reach
-from tacit.topology.signals import PURPOSE, Signals
-from tacit.topology.triangle import vertices
 
 S = TypeVar("S")
 _SAFE = 1 + 1e-8  # keeps a calibrated ε below its target whatever rounding does
@@ -140,7 +140,7 @@ class GraphMethod(ABC, Generic[S]):
     def private(self, epsilon: float, delta: float) -> Self:
         """The same method with the least noise that guarantees (ε, δ) over the whole run: Gaussian releases, exactly.
 
-        >>> from tacit.topology import PPGL
+        >>> from tacit.graph_learning import PPGL
         >>> rounds = PPGL(release="rounds", rounds=50)
         >>> round(PPGL().private(1.0, 1e-5).noise, 3), round(rounds.private(1.0, 1e-5).noise, 2)
         (3.731, 26.38)
@@ -169,7 +169,7 @@ class GraphMethod(ABC, Generic[S]):
         z = task.mean(0)
         if self.noise is not None and self.release == "once":
             return self.mechanism(task.nodes).release(z).clamp_(min=0)
-        return z.keep()
+        return z.use_locally()
 
     def problem(self, z: Tensor, pull: Tensor, con: Tensor, ceiling: float | None = None) -> Problem:
         """Problem (9) of every client. Where z is a secret, its floor follows from the public `ceiling` instead."""

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tacit.topology import GraphLearner, synthetic
-from tacit.topology.page import write_page
+from tacit.graph_learning import GraphLearner, synthetic
+from tacit.graph_learning.page import write_page
 from tests.reports.test_browser import UNKNOWN
 
 DATA = synthetic.rbf(vertices=12, clients=4, signals=80, seed=0)

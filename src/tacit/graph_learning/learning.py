@@ -16,10 +16,10 @@ from typing import Any
 from torch import Tensor
 
 from tacit.errors import BudgetExceeded, TacitError
+from tacit.graph_learning.method import GraphMethod
+from tacit.graph_learning.signals import Signals
 from tacit.networks import Network
 from tacit.privacy.statement import Privacy, assess
-from tacit.topology.method import GraphMethod
-from tacit.topology.signals import Signals
 
 Row = dict[str, Any]
 _SIMULATED = "The noise comes from a seed: this is a simulation, and protects only where the seed stays secret."

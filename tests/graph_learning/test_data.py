@@ -6,9 +6,16 @@ import pytest
 from sklearn.metrics import f1_score, precision_score, recall_score
 
 from tacit.errors import TacitError
-from tacit.topology import IGL, PPGL, Signals, defaults, f1_of, matrices, paper_search, search, synthetic
-from tacit.topology.metrics import best_scores, community_scores, reconstruct, reconstruction_error, scores, triangles
-from tests.topology.cases import learn
+from tacit.graph_learning import IGL, PPGL, Signals, defaults, f1_of, matrices, paper_search, search, synthetic
+from tacit.graph_learning.metrics import (
+    best_scores,
+    community_scores,
+    reconstruct,
+    reconstruction_error,
+    scores,
+    triangles,
+)
+from tests.graph_learning.cases import learn
 
 KINDS = [synthetic.rbf, synthetic.erdos_renyi, synthetic.barabasi_albert]
 
@@ -113,7 +120,7 @@ def test_defaults_need_no_truth_and_do_well(kind):
     """Near the best F1 that β can reach, without knowing it, and the neighbours that were asked for."""
     data = kind(vertices=20, clients=5, signals=100, seed=4)
     task = Signals(data.signals)
-    z = task.mean(0).keep()
+    z = task.mean(0).use_locally()
     beta, rho, lam, *_ = defaults(z)
     best = search(task.again(), IGL(), f1_of(data.graphs), beta=np.geomspace(0.003, 0.3, 12)).score
     learning = learn(PPGL(beta=beta, rho=rho, lam=lam), data.signals, tolerance=1e-4)

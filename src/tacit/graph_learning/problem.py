@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tacit.topology.triangle import degrees, spread, vertices
+from tacit.graph_learning.triangle import degrees, spread, vertices
 
 
 @dataclass(frozen=True)

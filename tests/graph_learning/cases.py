@@ -3,10 +3,10 @@
 import numpy as np
 import torch
 
+from tacit.graph_learning import Learning, Signals, synthetic
+from tacit.graph_learning.problem import Problem, floors, row_means
 from tacit.graphs import complete
 from tacit.networks import Simulated
-from tacit.topology import Learning, Signals, synthetic
-from tacit.topology.problem import Problem, floors, row_means
 
 
 def instance(seed, d=None, n=None):

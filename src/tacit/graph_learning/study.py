@@ -8,12 +8,12 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
+from tacit.graph_learning.learner import METHODS
+from tacit.graph_learning.method import GraphMethod
+from tacit.graph_learning.reach import classical
 from tacit.privacy.gdp import epsilon_to_mu
 from tacit.registry import invalid
 from tacit.runs.config import Section
-from tacit.topology.learner import METHODS
-from tacit.topology.method import GraphMethod
-from tacit.topology.reach import classical
 
 _SAFE = 1 + 1e-8  # what rounding may take from the noise
 

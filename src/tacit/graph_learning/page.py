@@ -13,13 +13,13 @@ import numpy as np
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
+from tacit.graph_learning.learner import EDGE, GraphLearner
 from tacit.privacy.ledger import Array
 from tacit.reports import words
 from tacit.reports.charts import Figure
 from tacit.reports.page import claim, epsilon, number, size
 from tacit.reports.record import Record, Released, settings
 from tacit.runs import storage
-from tacit.topology.learner import EDGE, GraphLearner
 
 PAGE = "report.html"
 _MOST_CLIENTS, _MOST_VERTICES, _MOST_EDGES = 12, 300, 6000
@@ -41,7 +41,9 @@ def page(learner: GraphLearner, names: Sequence[str], vertices: Sequence[str] | 
     charts = {column: _curve(told, column, column == "residual") for column in columns}
     figures = {**{id_: figure for id_, _, figure in drawn}, **{key: chart for key, chart in charts.items() if chart}}
     environment = Environment(
-        loader=ChoiceLoader([PackageLoader("tacit.topology", "assets"), PackageLoader("tacit.reports", "assets")]),
+        loader=ChoiceLoader(
+            [PackageLoader("tacit.graph_learning", "assets"), PackageLoader("tacit.reports", "assets")]
+        ),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

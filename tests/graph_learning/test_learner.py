@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tacit.errors import TacitError
+from tacit.graph_learning import IGL, PPGL, GraphLearner, synthetic
+from tacit.graph_learning.metrics import scores, triangles
 from tacit.graphs import star
-from tacit.topology import IGL, PPGL, GraphLearner, synthetic
-from tacit.topology.metrics import scores, triangles
 
 DATA = synthetic.rbf(clients=3, signals=60, seed=0)
 

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from tacit.errors import TacitError
-from tacit.topology.problem import Problem
-from tacit.topology.triangle import matrix, triangle
+from tacit.graph_learning.problem import Problem
+from tacit.graph_learning.triangle import matrix, triangle
 
 _MOST = 200  # Newton steps; ten to twenty are usual
 _AT_ONCE = 1 << 24  # numbers in a batch of matrices

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from tacit.errors import TacitError
+from tacit.graph_learning.problem import Problem
 from tacit.privacy.ledger import Array
-from tacit.topology.problem import Problem
 
 
 def classical(delta: float) -> float:

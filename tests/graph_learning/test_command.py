@@ -6,8 +6,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from tacit.graph_learning import synthetic
 from tacit.privacy.ledger import Ledger
-from tacit.topology import synthetic
 
 DATA = synthetic.rbf(vertices=8, clients=3, signals=40, seed=0)
 NAMES = [f"region {i}" for i in range(8)]

@@ -14,15 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import TacitError
+from tacit.graph_learning import data, metrics, synthetic
+from tacit.graph_learning.learner import matrices
+from tacit.graph_learning.learning import Learning
+from tacit.graph_learning.signals import Signals
+from tacit.graph_learning.study import Learner, Study
 from tacit.graphs import complete
 from tacit.networks import Simulated
 from tacit.privacy.ledger import Array
 from tacit.privacy.noise import Noise
-from tacit.topology import data, metrics, synthetic
-from tacit.topology.learner import matrices
-from tacit.topology.learning import Learning
-from tacit.topology.signals import Signals
-from tacit.topology.study import Learner, Study
 
 Judge = Callable[[Learning, Learner, float], dict[str, float]]
 _SEARCHED = 10_000  # seeds of the instances that parameters are searched on start here

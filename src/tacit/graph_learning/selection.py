@@ -19,18 +19,18 @@ from typing import Any, NamedTuple, TypeVar
 from torch import Tensor
 
 from tacit.errors import TacitError
+from tacit.graph_learning.learning import Learning
+from tacit.graph_learning.method import GraphMethod
+from tacit.graph_learning.metrics import scores
+from tacit.graph_learning.ppgl import PPGL
+from tacit.graph_learning.problem import Problem, floors, row_means
+from tacit.graph_learning.signals import Signals
+from tacit.graph_learning.solver import Solution, solve
+from tacit.graph_learning.triangle import vertices
 from tacit.graphs import complete
 from tacit.networks import Simulated
 from tacit.privacy.ledger import Array
 from tacit.runs.progress import counting
-from tacit.topology.learning import Learning
-from tacit.topology.method import GraphMethod
-from tacit.topology.metrics import scores
-from tacit.topology.ppgl import PPGL
-from tacit.topology.problem import Problem, floors, row_means
-from tacit.topology.signals import Signals
-from tacit.topology.solver import Solution, solve
-from tacit.topology.triangle import vertices
 
 Score = Callable[[Array, Array | None], float]
 M = TypeVar("M", bound=GraphMethod[Any])
@@ -61,8 +61,8 @@ class Search(NamedTuple):
 def defaults(z: Tensor, *, alpha: float = 1.0, neighbours: float | None = None) -> Parameters:
     """Parameters from the clients' z (n, p) alone: where those were released with noise, this costs no privacy.
 
-    >>> from tacit.topology import Signals, synthetic
-    >>> z = Signals(synthetic.rbf(seed=0).signals).mean(0).keep()
+    >>> from tacit.graph_learning import Signals, synthetic
+    >>> z = Signals(synthetic.rbf(seed=0).signals).mean(0).use_locally()
     >>> beta, rho, lam, *_ = defaults(z)
     >>> again = defaults(3 * z)  # in other units
     >>> round(again.beta / beta, 2), round(again.rho / rho, 2), round(again.lam / lam, 2)
@@ -159,7 +159,7 @@ def search(
     Where z̄ was released once, all points learn from that release, and the search costs no more: `z` is it, where it was
     made before. Where each round releases, every point would be a run that counts: only simulations are searched so.
 
-    >>> from tacit.topology import IGL, Signals, synthetic
+    >>> from tacit.graph_learning import IGL, Signals, synthetic
     >>> data = synthetic.rbf(seed=0)
     >>> found = search(Signals(data.signals), IGL(), f1_of(data.graphs), beta=[0.005, 0.02, 0.1])
     >>> len(found.rows), 0.6 < found.score < 0.9
@@ -204,7 +204,7 @@ def paper_search(
     progress: bool = False,
 ) -> Search:
     """As in the paper (V-A.5): β with the best F1 of IGL, then ρ and λ with the best F1 of PPGL, from one release."""
-    from tacit.topology.baselines import IGL
+    from tacit.graph_learning.baselines import IGL
 
     shared = {key: getattr(method, key) for key in ("alpha", "zeta", "K", "step", "momentum", "initial")}
     if not method.open:

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import TacitError
+from tacit.graph_learning.triangle import pairs, vertices
 from tacit.privacy.ledger import Array
-from tacit.topology.triangle import pairs, vertices
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from tacit.errors import TacitError
+from tacit.graph_learning.triangle import pairs, triangle
 from tacit.privacy.bounded import Bounded, Sampling, Source
 from tacit.privacy.ledger import Array, Ledger
 from tacit.privacy.noise import Noise
-from tacit.topology.triangle import pairs, triangle
 
 PURPOSE = "mean of squared differences"
 _SHORT = 1 - 1e-12  # of the clip bound, which rounding must not exceed
@@ -33,7 +33,7 @@ class Signals:
     single peak, at different vertices, come within √(1 − 1/(d − 1)) of it. (Corollary 1 of the paper takes 2C/N_i.)
 
     >>> signals = Signals([[[0.0, 1.0, 3.0], [1.0, 1.0, 0.0]]], clip=9.0)
-    >>> signals.mean(step=0).keep()  # (1, 9, 4) has norm 9.9, so it counts for 0.909 of itself; (0, 1, 1) stays
+    >>> signals.mean(step=0).use_locally()  # (1, 9, 4) has norm 9.9, so it counts for 0.909 of itself; (0, 1, 1) stays
     tensor([[0.4546, 4.5911, 2.3183]], dtype=torch.float64)
     >>> signals.sensitivity.round(4).tolist()
     [6.364]

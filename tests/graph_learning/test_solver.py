@@ -6,12 +6,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.topology.baselines import IGL
-from tacit.topology.problem import Problem, floors, row_means
-from tacit.topology.solver import solve
-from tacit.topology.triangle import degrees, matrix, spread, triangle
-from tests.topology import oracle
-from tests.topology.cases import problem
+from tacit.graph_learning.baselines import IGL
+from tacit.graph_learning.problem import Problem, floors, row_means
+from tacit.graph_learning.solver import solve
+from tacit.graph_learning.triangle import degrees, matrix, spread, triangle
+from tests.graph_learning import oracle
+from tests.graph_learning.cases import problem
 
 
 @pytest.mark.parametrize("d", [5, 20, 50])
@@ -85,7 +85,7 @@ def test_steps_of_a_thousand_vertices_fall_and_stay_finite():
 def test_batches_do_not_change_the_solution(monkeypatch):
     own = problem(1, 12, n=5)
     together = solve(own).w
-    monkeypatch.setattr("tacit.topology.solver._AT_ONCE", 1)
+    monkeypatch.setattr("tacit.graph_learning.solver._AT_ONCE", 1)
     assert torch.allclose(solve(own).w, together, rtol=1e-9, atol=1e-12)
 
 

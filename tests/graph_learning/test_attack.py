@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from tacit.graph_learning import PPGL, Signals
 from tacit.graphs import ring
 from tacit.networks import Simulated
 from tacit.privacy.noise import Noise
-from tacit.topology import PPGL, Signals
 
 CLIENTS, ROUNDS, MULTIPLIER, D = 4000, 4, 1.5, 6
 
@@ -24,7 +24,7 @@ def neighbours():
 
 def effect(samples, task):
     """How many deviations lie between the halves, along the line between the two z̄, which the adversary knows."""
-    z = task.again().mean(0).keep()
+    z = task.again().mean(0).use_locally()
     shares = (samples @ ((z[0] - z[-1]) / (z[0] - z[-1]).norm())).view(2, -1)
     return float((shares[0].mean() - shares[1].mean()).abs() / (shares - shares.mean(1, keepdim=True)).std())
 

@@ -11,6 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import TacitError, unknown
+from tacit.graph_learning.baselines import IGL, FedAvg
+from tacit.graph_learning.learning import Learning
+from tacit.graph_learning.method import GraphMethod
+from tacit.graph_learning.ppgl import PPGL
+from tacit.graph_learning.selection import Parameters, check_neighbours, with_defaults
+from tacit.graph_learning.signals import Signals
+from tacit.graph_learning.triangle import vertices
 from tacit.graphs import Graph, complete
 from tacit.networks import Simulated
 from tacit.privacy.budget import Budget
@@ -18,13 +25,6 @@ from tacit.privacy.ledger import Array, Ledger
 from tacit.privacy.noise import Noise
 from tacit.privacy.planning import plan
 from tacit.privacy.statement import Privacy
-from tacit.topology.baselines import IGL, FedAvg
-from tacit.topology.learning import Learning
-from tacit.topology.method import GraphMethod
-from tacit.topology.ppgl import PPGL
-from tacit.topology.selection import Parameters, check_neighbours, with_defaults
-from tacit.topology.signals import Signals
-from tacit.topology.triangle import vertices
 
 METHODS: dict[str, type[GraphMethod[Any]]] = {"ppgl": PPGL, "igl": IGL, "fedavg": FedAvg}
 EDGE = 1e-4  # of the largest weight: below, a pair is no edge
@@ -38,13 +38,13 @@ class GraphLearner:
     (ε, δ) is guaranteed for every signal, against everyone who sees all messages and graphs.
 
     `parameters` are the method's; β, ρ, λ, ζ and ε_γ that are not given are chosen from what has been released, for so
-    many `neighbours` a vertex (`tacit.topology.selection`). `graph` says who talks to whom: a star has a server, others
-    have none.
+    many `neighbours` per vertex (`tacit.graph_learning.selection`). `graph` says who talks to whom: a star has a
+    server, others have none.
 
     After `fit`: `graphs_` (n, d, d) and `consensus_` (d, d), weight matrices; `privacy_`, `history_`, `converged_`,
     `parameters_`. Noise comes from the operating system, unless a `seed` makes it a simulation.
 
-    >>> from tacit.topology import synthetic
+    >>> from tacit.graph_learning import synthetic
     >>> data = synthetic.rbf(clients=3, signals=100, seed=0)
     >>> learner = GraphLearner(epsilon=2.0, clip=20.0, seed=0).fit(data.signals)
     >>> learner.graphs_.shape, learner.consensus_.shape, learner.privacy_.guaranteed <= 2.0

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from sklearn import metrics as sklearn_metrics
 
 from tacit.errors import TacitError
+from tacit.graph_learning.triangle import pairs
 from tacit.privacy.ledger import Array
-from tacit.topology.triangle import pairs
 
 
 class Scores(NamedTuple):

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+from tacit.graph_learning import IGL, PPGL, FedAvg, Learning, Signals
+from tacit.graph_learning.ppgl import prox
 from tacit.graphs import complete, ring, star
 from tacit.networks import Simulated
 from tacit.networks.threaded import on_threads
-from tacit.topology import IGL, PPGL, FedAvg, Learning, Signals
-from tacit.topology.ppgl import prox
-from tests.topology import oracle
-from tests.topology.cases import instance, learn
+from tests.graph_learning import oracle
+from tests.graph_learning.cases import instance, learn
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -20,7 +20,7 @@ def test_the_papers_algorithm(seed, K, gamma):
     """Begun and kept where all degrees are above their floors, so that the logarithm is the paper's own."""
     signals, parameters = instance(seed)
     task = Signals(signals)
-    z = task.mean(0).keep().numpy()
+    z = task.mean(0).use_locally().numpy()
     high = 1 / np.sqrt(4 * parameters["beta"] * (task.d - 1))
     pull = torch.full((task.n,), parameters["rho"] * (gamma or 1.0), dtype=torch.float64)
     problem = PPGL(**parameters).problem(torch.from_numpy(z), pull, torch.zeros(task.p, dtype=torch.float64))
@@ -77,7 +77,7 @@ def test_with_the_defaults_it_ends_at_the_same_minimum(seed):
     assert exact.converged
     assert steps.converged
     assert plain.converged
-    z = Signals(signals).mean(0).keep().numpy()
+    z = Signals(signals).mean(0).use_locally().numpy()
     best, con = oracle.joint_solution(z, 1.0, *(parameters[key] for key in ("beta", "zeta", "rho", "lam")), 0.3)
     for learning in (exact, steps, plain):
         assert np.linalg.norm(learning.graphs.numpy() - best) <= 1e-4 * np.linalg.norm(best)
@@ -90,7 +90,7 @@ def test_adaptive_weights_end_at_the_minimum_of_unsquared_distances(seed):
     signals, parameters = instance(seed, d=6, n=3)
     parameters = {**parameters, "gamma_epsilon": 1e-7, "rho": parameters["rho"] / 4, "lam": parameters["lam"] / 4}
     learning = learn(PPGL(**parameters, rounds=4000), signals, tolerance=1e-8)
-    z = Signals(signals).mean(0).keep().numpy()
+    z = Signals(signals).mean(0).use_locally().numpy()
     best, _ = oracle.joint_solution(z, 1.0, *(parameters[key] for key in ("beta", "zeta", "rho", "lam")))
     assert np.linalg.norm(learning.graphs.numpy() - best) <= 1e-3 * np.linalg.norm(best)
     values = np.array([row["objective"] for row in learning.history])
@@ -131,7 +131,7 @@ def test_clients_of_different_sizes():
     learning = learn(FedAvg(beta=parameters["beta"], zeta=0.0), signals)
     best = oracle.client_solution(pooled, 1.0, parameters["beta"], 0.0, 0.0, 0.0)
     assert np.linalg.norm(learning.consensus.numpy() - best) <= 1e-4 * np.linalg.norm(best)
-    z = Signals(signals).mean(0).keep().numpy()
+    z = Signals(signals).mean(0).use_locally().numpy()
     assert np.allclose(z, [oracle.differences(x).mean(0) for x in signals], rtol=1e-12, atol=1e-12)
 
 
@@ -146,7 +146,7 @@ def test_igl_is_cvxpys():
     signals, parameters = instance(9, d=7, n=2)
     learning = learn(IGL(beta=parameters["beta"], zeta=parameters["zeta"]), signals)
     assert learning.t == 1
-    z = Signals(signals).mean(0).keep().numpy()
+    z = Signals(signals).mean(0).use_locally().numpy()
     for i in range(2):
         best = oracle.client_solution(z[i], 1.0, parameters["beta"], parameters["zeta"], 0.0, 0.0)
         assert np.linalg.norm(learning.graphs[i].numpy() - best) <= 1e-4 * np.linalg.norm(best)

@@ -9,14 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.errors import BudgetExceeded, TacitError
-from tacit.graphs import complete
-from tacit.networks import Simulated
-from tacit.privacy.budget import Budget
-from tacit.privacy.gdp import mu_to_epsilon
-from tacit.privacy.ledger import Ledger
-from tacit.privacy.noise import Noise
-from tacit.privacy.planning import guarantee, plan
-from tacit.topology import (
+from tacit.graph_learning import (
     IGL,
     PPGL,
     FedAvg,
@@ -29,10 +22,17 @@ from tacit.topology import (
     search,
     synthetic,
 )
-from tacit.topology.reach import classical, reach
-from tacit.topology.signals import mean_differences
-from tests.topology import oracle
-from tests.topology.cases import instance, learn
+from tacit.graph_learning.reach import classical, reach
+from tacit.graph_learning.signals import mean_differences
+from tacit.graphs import complete
+from tacit.networks import Simulated
+from tacit.privacy.budget import Budget
+from tacit.privacy.gdp import mu_to_epsilon
+from tacit.privacy.ledger import Ledger
+from tacit.privacy.noise import Noise
+from tacit.privacy.planning import guarantee, plan
+from tests.graph_learning import oracle
+from tests.graph_learning.cases import instance, learn
 
 
 @settings(max_examples=150)
@@ -49,7 +49,7 @@ def test_one_signal_moves_the_mean_by_root_two_c_over_n(seed, n, d, clip, spread
     other = x.copy()
     other[0] = rng.standard_cauchy(d) * rng.integers(0, 2, d)
     tasks = [Signals([signals], clip=clip) for signals in (x, other)]
-    a, b = (task.mean(0).keep()[0].numpy() for task in tasks)
+    a, b = (task.mean(0).use_locally()[0].numpy() for task in tasks)
     assert tasks[0].sensitivity[0] == pytest.approx(math.sqrt(2) * clip / n)
     assert np.linalg.norm(a - b) <= tasks[0].sensitivity[0] * (1 + 1e-9)
     assert np.allclose(a, oracle.clipped_mean(x, clip), rtol=1e-9, atol=1e-9 * clip)
@@ -63,7 +63,7 @@ def test_the_bound_is_nearly_reached():
     other = x.copy()
     other[0] = 0
     other[0, 1] = 1e3
-    a, b = (Signals([signals], clip=7.0).mean(0).keep() for signals in (x, other))
+    a, b = (Signals([signals], clip=7.0).mean(0).use_locally() for signals in (x, other))
     assert float((a - b).norm()) == pytest.approx(math.sqrt(2) * 7 / 2 * math.sqrt(1 - 1 / (d - 1)), rel=1e-9)
 
 
@@ -111,7 +111,7 @@ def test_one_signal_moves_a_round_by_no_more_than_is_accounted(seed, K, momentum
 def test_reach_is_the_corollary_for_one_step():
     method, (signals, _) = PPGL(K=1, step=0.01), instance(0)
     task = Signals(signals, clip=3.0)
-    problem = method._problem(task.mean(0).keep(), torch.ones(task.n), torch.zeros(task.p), task)
+    problem = method._problem(task.mean(0).use_locally(), torch.ones(task.n), torch.zeros(task.p), task)
     assert np.allclose(reach(problem, 1, 0.01, 0.1, task.sensitivity), 0.01 * math.sqrt(2) * 3.0 / task.sizes)
 
 
@@ -182,7 +182,7 @@ def test_no_noise_is_said_aloud():
 def test_noise_has_the_stated_scale():
     x = np.random.default_rng(0).normal(size=(4, 120))
     task = Signals([x, x[:2]], clip=3.0, noise=Noise.from_system())
-    exact = task.mean(0).keep()
+    exact = task.mean(0).use_locally()
     z = PPGL(noise=2.5).mechanism(task.nodes).release(task.again().mean(0))
     expected = 2.5 * math.sqrt(2) * 3 / np.array([4, 2])
     assert np.allclose((z - exact).std(1).numpy(), expected, rtol=0.05)
@@ -206,7 +206,7 @@ def test_a_signal_far_from_zero_is_clipped_too():
     peak = np.eye(20)[3] * 5e5
     for bound in (1.0, 20.0):
         near = [Signals([np.stack([each, peak])], clip=bound) for each in (far, other)]
-        moved = near[0].mean(0).keep() - near[1].mean(0).keep()
+        moved = near[0].mean(0).use_locally() - near[1].mean(0).use_locally()
         assert float(moved.norm()) <= near[0].sensitivity[0]
         assert np.linalg.norm(mean_differences(far[None], bound)) <= bound
 
@@ -215,7 +215,7 @@ def test_a_run_of_its_own_has_noise_of_its_own():
     x = np.random.default_rng(0).normal(size=(4, 6))
     task = Signals([x], clip=3.0, noise=Noise.from_system())
     first, second = (IGL(noise=scale).mechanism(task.nodes).release(task.again().mean(0)) for scale in (1.0, 2.0))
-    assert not torch.allclose(2 * first - second, task.mean(0).keep(), atol=1e-3)
+    assert not torch.allclose(2 * first - second, task.mean(0).use_locally(), atol=1e-3)
 
 
 def test_a_search_learns_from_what_was_released_only():
@@ -224,7 +224,7 @@ def test_a_search_learns_from_what_was_released_only():
     task = Signals(data.signals, clip=5.0, noise=Noise.from_system())
     found = paper_search(task, PPGL(noise=2.0, rounds=20), data.graphs, **grid)
     assert len(task.ledger) == 1
-    assert not torch.allclose(found.z, task.mean(1).keep())
+    assert not torch.allclose(found.z, task.mean(1).use_locally())
     rounds = PPGL(K=1, noise=2.0, rounds=3, release="rounds")
     with pytest.raises(TacitError, match="β cannot be found"):
         paper_search(task, rounds, data.graphs, **grid)
@@ -251,7 +251,7 @@ def test_what_noise_makes_negative_is_put_right():
     """z̄ has no negative entries, so this is nearer to it, whatever the noise."""
     signals, _ = instance(4, d=8, n=3)
     task = Signals(signals, clip=5.0)
-    exact, method = task.mean(0).keep(), PPGL(noise=5.0)
+    exact, method = task.mean(0).use_locally(), PPGL(noise=5.0)
     raw = method.mechanism(task.nodes).release(task.again().mean(0))
     z = method.learn_from(task.again())
     assert (raw < 0).any()

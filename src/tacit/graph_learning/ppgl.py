@@ -12,13 +12,13 @@ from torch import Tensor
 
 from tacit.algorithms.algorithm import Nodes, at_nodes
 from tacit.errors import TacitError
+from tacit.graph_learning.method import GraphMethod
+from tacit.graph_learning.problem import Problem
+from tacit.graph_learning.reach import classical
+from tacit.graph_learning.signals import Signals
+from tacit.graph_learning.solver import first_guess, solve
 from tacit.graphs import Graph
 from tacit.networks import Network
-from tacit.topology.method import GraphMethod
-from tacit.topology.problem import Problem
-from tacit.topology.reach import classical
-from tacit.topology.signals import Signals
-from tacit.topology.solver import first_guess, solve
 
 
 @dataclass(frozen=True)
