@@ -25,10 +25,10 @@ from typing import Any, NamedTuple
 import grpc
 import torch
 
-from tacit.sites.certificates import Pair, make_authority, make_site
+from tacit.sites.certificates import CertificateFiles, create_authority, create_site_certificate
+from tacit.sites.identity import SiteIdentity
 from tacit.sites.journal import digest
 from tacit.sites.lines import METHOD, SERVICE, options
-from tacit.sites.trust import Identity
 from tacit.sites.wire import Kind, Link, Message, decode, encode
 from tacit.tasks.gradients import memory
 
@@ -93,9 +93,9 @@ def _since(began: Spent) -> Spent:
     return now[0] - began[0], now[1] - began[1]
 
 
-def _identity(folder: Path, name: str) -> Identity:
-    pair = Pair.named(folder, name)
-    return Identity.load(pair.certificate, pair.key, folder / "authority.crt")
+def _identity(folder: Path, name: str) -> SiteIdentity:
+    pair = CertificateFiles.named(folder, name)
+    return SiteIdentity.load(pair.certificate, pair.key, folder / "authority.crt")
 
 
 def _messages(contender: Contender, values: torch.Tensor, count: int) -> Iterator[bytes]:
@@ -244,9 +244,9 @@ def compare(contenders: list[Contender], megabytes: float, count: int, turns: in
     """What each contender carries, turn by turn."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        make_authority(folder)
+        create_authority(folder)
         for site in (LINK.sender, LINK.receiver):
-            make_site(folder, site)
+            create_site_certificate(folder, site)
         running = {contender.name: _Running(contender, folder) for contender in contenders}
         try:
             speeds: dict[str, list[Speed]] = {name: [] for name in running}

@@ -5,8 +5,8 @@ import tomllib
 import tomli_w
 
 from tacit.runs import Config
-from tacit.sites.build import build
-from tacit.sites.setup import init
+from tacit.sites.build import build_site
+from tacit.sites.setup import create_network
 from tacit.tasks import Clip
 
 UNEVEN = {"name": "sizes", "sizes": [150, 200, 90]}
@@ -22,7 +22,7 @@ BASE = {
 
 
 def made(folder, table, **options):
-    return init(folder, 3, Config.parse(table), **options)
+    return create_network(folder, 3, Config.parse(table), **options)
 
 
 def change(path, **changes):
@@ -33,7 +33,7 @@ def change(path, **changes):
 
 def released(site):
     """What a site releases first: a gradient with noise, which is then in its ledger."""
-    part = build(site)
+    part = build_site(site)
     gradient = part.task.gradient(part.task.initial(), 0, Clip(1.0))
     (planned,) = part.algorithm.releases(0, part.task.nodes)
     return planned.mechanism.release(gradient)

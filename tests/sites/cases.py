@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import torch
 
 from tacit.sites import wire_pb2
-from tacit.sites.description import Description
+from tacit.sites.description import NetworkDescription
 from tacit.sites.journal import Journal, Verb
 from tacit.sites.post import Post
 from tacit.sites.wire import VALUES, Kind, Link, Message, decode, encode
@@ -22,7 +22,7 @@ ONE = {"0": (torch.float64, (1,))}
 def described(sites, rounds=100, **changes):
     table = {"graph": {"name": "ring"}, "algorithm": {"name": "sgp"}, "privacy": {}, **changes}
     facts = {"sites": list(sites), "rounds": rounds, "seed": 0, "links": "0" * 64, **table}
-    return Description.parse(json.dumps(facts))
+    return NetworkDescription.parse(json.dumps(facts))
 
 
 def value(x):
@@ -42,7 +42,7 @@ class Desk:
 
     def open(self):
         self.said, self.answers = [], []
-        self.journal = Journal(self.path, self.description.network)
+        self.journal = Journal(self.path, self.description.digest)
         self.post = Post(self.journal, self.description, self.name, self, self.may, **self.options)
 
     def crash(self):
@@ -58,7 +58,7 @@ class Desk:
         self.answers.append((peer, data))
 
     def link(self, to):
-        return Link(self.description.network, self.name, to)
+        return Link(self.description.digest, self.name, to)
 
     def message(self, to, kind=MIX, round_=0, **facts):
         return encode(Message(self.link(to), kind, round_, **facts))

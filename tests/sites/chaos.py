@@ -23,13 +23,13 @@ import tomli_w
 
 from tacit.runs import Config
 from tacit.runs.build import named_algorithm, named_graph
-from tacit.sites.build import build
-from tacit.sites.config import Site
+from tacit.sites.build import build_site
+from tacit.sites.config import SiteConfig
 from tacit.sites.journal import Fate, digest
 from tacit.sites.lines import Lines
 from tacit.sites.node import Node
-from tacit.sites.setup import init
-from tacit.sites.signals import graph_method, learns_graph
+from tacit.sites.setup import create_network
+from tacit.sites.signals import graph_method, is_graph_learning
 from tacit.sites.wire import VALUES, Kind, Link, decode
 
 _LOOK = 0.02  # seconds between two looks at the logs
@@ -39,7 +39,7 @@ _RESULTS = ("models.safetensors", "graph.csv", "consensus.csv")
 # Processes are forked from one that has imported everything, which takes seconds: what is killed is a site at work.
 _SERVER = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(
-    ["tests.sites.chaos", "tacit.cli", "tacit.cli.node", "tacit.reports", "tacit.sites.watch"]
+    ["tests.sites.chaos", "tacit.cli", "tacit.cli.node", "tacit.reports", "tacit.sites.metrics_server"]
 )
 
 
@@ -54,13 +54,13 @@ def _tacit(out, args):
 
 def made(folder, config, sites, **options):
     """A network of so many sites in `folder`, with these options in every node.toml."""
-    files = init(folder, sites, Config.parse(config), noise_seed=7).nodes
+    files = create_network(folder, sites, Config.parse(config), noise_seed=7).nodes
     for file in files:
         file.write_text(tomli_w.dumps(tomllib.loads(file.read_text()) | options))
     return files
 
 
-def kept(path, query, *values, live=False):
+def stored(path, query, *values, live=False):
     """Rows of a database: of one in use, read in its place; of one that a crash has left, from a copy, since whoever
     opens it puts it in order."""
     if live:
@@ -77,7 +77,7 @@ class Host:
     """A site in a process of its own, and its log: `said` has a digest for each (receiver, round, kind, sequence)."""
 
     def __init__(self, file):
-        self.file, self.site, self.state = file, Site.load(file), Site.load(file).state
+        self.file, self.site, self.state = file, SiteConfig.load(file), SiteConfig.load(file).state
         self.name, self.log, self.out = self.site.name, file.parent / "log.jsonl", file.parent / "out.txt"
         self.events, self.said, self.round = [], {}, -1
         self.starts = self.kills = self.early = 0  # of the kills, those before it had taken up its work
@@ -172,8 +172,8 @@ class Host:
 
     @cached_property
     def method(self):
-        config = self.site.agreed.config()
-        if learns_graph(config.algorithm):
+        config = self.site.network_config.config()
+        if is_graph_learning(config.algorithm):
             return graph_method(config.algorithm, config.rounds, config.privacy)
         return named_algorithm(config.algorithm).with_rounds(config.rounds).with_noise(np.ones(1))
 
@@ -190,9 +190,9 @@ class Host:
     def _table(self, file, table, query):
         """What there is, if anything: it may have been killed before it had made the table, or the file."""
         path, live = self.state / file, self.alive
-        if not path.exists() or not kept(path, "SELECT 1 FROM sqlite_master WHERE name = ?", table, live=live):
+        if not path.exists() or not stored(path, "SELECT 1 FROM sqlite_master WHERE name = ?", table, live=live):
             return []
-        return kept(path, query, live=live)
+        return stored(path, query, live=live)
 
     @property
     def results(self):
@@ -204,7 +204,7 @@ class Network:
 
     def __init__(self, files):
         self.hosts = [Host(file) for file in files]
-        self.rounds = self.hosts[0].site.agreed.rounds
+        self.rounds = self.hosts[0].site.network_config.rounds
 
     @property
     def kills(self):
@@ -239,7 +239,11 @@ class Network:
             host.check()
             assert host.code == 0, host.words
             assert not [event for event in host.events if event["level"] == "error"], host.words
-            assert host.checkpoint[0] == self.rounds if host.checkpoint else learns_graph(host.site.agreed.algorithm)
+            assert (
+                host.checkpoint[0] == self.rounds
+                if host.checkpoint
+                else is_graph_learning(host.site.network_config.algorithm)
+            )
 
     def harass(self, kills, seed):
         """Kill and start again, at so many random moments spread over all rounds; one or two at once, some while they
@@ -297,7 +301,7 @@ class Lossy(Lines):
         chance = random.Random(f"{self.seed} {self._listen} {peer}")
 
         async def perhaps(data):
-            last = decode(data, Link(self._post._description.network, self._post.me, peer)).kind == Kind.GOODBYE
+            last = decode(data, Link(self._post._description.digest, self._post.me, peer)).kind == Kind.GOODBYE
             if not last and chance.random() < self.share:
                 self.lost += 1
             else:
@@ -308,10 +312,10 @@ class Lossy(Lines):
 
 def in_threads(files, wires=Lines, seconds=120.0):
     """A network without processes, from its beginning to its end."""
-    nodes, results = [Node(build(Site.load(file)), wires) for file in files], {}
+    nodes, results = [Node(build_site(SiteConfig.load(file)), wires) for file in files], {}
 
     def work(node):
-        results[node.site.name] = node.work()
+        results[node.site.name] = node.go()
 
     threads = [threading.Thread(target=work, args=(node,), daemon=True) for node in nodes]
     for thread in threads:
@@ -326,15 +330,15 @@ def in_threads(files, wires=Lines, seconds=120.0):
 def mass(files):
     """Σ w of push-sum: what the sites hold, and what they will take back of messages that were never used."""
     hosts = {host.name: host for host in map(Host, files)}
-    names, config = list(hosts), next(iter(hosts.values())).site.agreed.config()
+    names, config = list(hosts), next(iter(hosts.values())).site.network_config.config()
     graph, total = named_graph(config.graph), 0.0
-    network = build(next(iter(hosts.values())).site).description.network
+    network = build_site(next(iter(hosts.values())).site).description.digest
     for me, host in hosts.items():
         total += float(host.checkpoint[1]["w"].double().sum())
         query = "SELECT round, kind, sequence, receiver, fate, data FROM outbox WHERE kind = ?"
-        for round_, kind, sequence, receiver, fate, data in kept(host.state / "journal.sqlite", query, Kind.MIX):
+        for round_, kind, sequence, receiver, fate, data in stored(host.state / "journal.sqlite", query, Kind.MIX):
             query = "SELECT digest FROM inbox WHERE round=? AND kind=? AND sequence=? AND sender=?"
-            used = kept(hosts[receiver].state / "journal.sqlite", query, round_, kind, sequence, me)
+            used = stored(hosts[receiver].state / "journal.sqlite", query, round_, kind, sequence, me)
             assert not used or used[0][0] == digest(data)
             assert fate == Fate.UNKNOWN or bool(used) == (fate == Fate.RECEIVED), (
                 "its fate is not what has become of it"

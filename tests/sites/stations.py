@@ -8,11 +8,11 @@ import grpc
 import pytest
 
 from tacit.sites import certificates
-from tacit.sites.certificates import Pair, make_site
+from tacit.sites.certificates import CertificateFiles, create_site_certificate
+from tacit.sites.identity import SiteIdentity
 from tacit.sites.journal import Journal, Verb
 from tacit.sites.lines import METHOD, SERVICE, Lines
 from tacit.sites.post import Post
-from tacit.sites.trust import Identity
 from tacit.sites.wire import Kind, Link, Message, decode, encode
 
 from .cases import MIX, ONE, described, value
@@ -28,23 +28,23 @@ class Papers:
     def __init__(self, folder):
         self.folder, self.elsewhere, self.late = folder, folder / "elsewhere", folder / "late"
         for name in (*SITES, "stranger"):
-            make_site(folder, name)
-        make_site(self.elsewhere, "b")
+            create_site_certificate(folder, name)
+        create_site_certificate(self.elsewhere, "b")
         self.late.mkdir()
         for path in folder.glob("authority.*"):
             shutil.copy(path, self.late)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(certificates, "_SITE_DAYS", -1)
             patch.setattr(certificates, "_SKEW", timedelta(days=3))
-            make_site(self.late, "b")
+            create_site_certificate(self.late, "b")
         self.authority = folder / "authority.crt"
 
     def identity(self, name):
-        pair = Pair.named(self.folder, name)
-        return Identity.load(pair.certificate, pair.key, self.authority)
+        pair = CertificateFiles.named(self.folder, name)
+        return SiteIdentity.load(pair.certificate, pair.key, self.authority)
 
     def pem(self, folder, name):
-        pair = Pair.named(folder, name)
+        pair = CertificateFiles.named(folder, name)
         return [path.read_bytes() for path in (pair.key, pair.certificate)]
 
 
@@ -53,7 +53,7 @@ class Station:
 
     def __init__(self, folder, papers, name, addresses):
         self.name = name
-        self.journal = Journal(folder / f"{name}.sqlite", DESCRIPTION.network)
+        self.journal = Journal(folder / f"{name}.sqlite", DESCRIPTION.digest)
         self.lines = Lines(papers.identity(name), "127.0.0.1:0", addresses, MOST)
         self.post = Post(
             self.journal, DESCRIPTION, name, self.lines, lambda verb, sender: True, tolerates_dropout=False, most=MOST
@@ -104,7 +104,7 @@ class Both:
 
 
 def message(sender, kind, round_=0, description=DESCRIPTION, to="a", **facts):
-    return encode(Message(Link(description.network, sender, to), kind, round_, **facts))
+    return encode(Message(Link(description.digest, sender, to), kind, round_, **facts))
 
 
 def hello(sender, description=DESCRIPTION):
@@ -132,14 +132,14 @@ class Caller:
 
     def read(self):
         """The next that is said to it."""
-        return decode(next(self.call), Link(DESCRIPTION.network, "a", self.name))
+        return decode(next(self.call), Link(DESCRIPTION.digest, "a", self.name))
 
     def rest(self):
         """All that is said until the other hangs up, and how it does."""
         heard = []
         try:
             for data in self.call:
-                heard.append(decode(data, Link(DESCRIPTION.network, "a", self.name)))
+                heard.append(decode(data, Link(DESCRIPTION.digest, "a", self.name)))
         except grpc.RpcError as error:
             return heard, error.code()
         return heard, self.call.code()

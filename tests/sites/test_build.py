@@ -13,9 +13,9 @@ from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
 from tacit.privacy.planning import guarantee, plan
 from tacit.runs import Config, Run, from_config
-from tacit.sites.build import build
-from tacit.sites.config import Site
-from tacit.sites.secret import LEDGER
+from tacit.sites.build import build_site
+from tacit.sites.config import SiteConfig
+from tacit.sites.private_state import LEDGER
 
 from .built import BASE, UNEVEN, change, made
 
@@ -40,7 +40,7 @@ GRAPH = {
 
 
 def built(made_):
-    return [build(Site.load(node)) for node in made_.nodes]
+    return [build_site(SiteConfig.load(node)) for node in made_.nodes]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -48,7 +48,7 @@ def test_the_same_run_as_the_simulation(tmp_path, method):
     """Same seed for the noise, sites of different sizes: each finds its own noise, and models are the simulation's."""
     files = made(tmp_path / "net", {**BASE, **METHODS[method]}, noise_seed=5)
     parts = built(files)
-    assert len({part.description.network for part in parts}) == 1
+    assert len({part.description.digest for part in parts}) == 1
 
     def host(network):
         part = parts[int(network.nodes[0])]
@@ -78,7 +78,7 @@ def test_batches_are_those_of_the_node(tmp_path):
 def test_epsilon_holds_for_each_site_by_itself(ready, tmp_path):
     shutil.copytree(ready, tmp_path / "net")
     for name in ("site-1", "site-2", "site-3"):
-        part = build(Site.load(tmp_path / "net" / name / "node.toml"))
+        part = build_site(SiteConfig.load(tmp_path / "net" / name / "node.toml"))
         assert part.task.sampler.sampling.rate == 16 / UNEVEN["sizes"][part.node]
         spent = guarantee(plan(part.algorithm, part.task.sampling, part.task.nodes), part.delta)
         assert 2.0 * 0.98 <= spent[0] <= 2.0
@@ -115,16 +115,16 @@ def test_a_site_without_a_class_numbers_the_others_as_all_do(node):
     rng = np.random.default_rng(0)
     y = np.repeat([3, 7, 9], 40)
     np.savez(node.parent / "records.npz", x=rng.random((120, 1, 8, 8)), y=y)
-    data = build(Site.load(node)).task.data
+    data = build_site(SiteConfig.load(node)).task.data
     assert data.classes == 10
     assert sorted(data.y.unique().tolist()) == sorted(data.test_y.unique().tolist()) == [3, 7, 9]
     assert (len(data.y), len(data.test_y)) == (96, 24)  # its own share to test on
 
 
 def test_labels_by_name(node):
-    change(Site.load(node).network, data={"inputs": [2], "labels": ["ill", "well", "dead"]})
+    change(SiteConfig.load(node).network, data={"inputs": [2], "labels": ["ill", "well", "dead"]})
     np.savez(node.parent / "records.npz", x=np.eye(2)[[0, 1] * 20], y=["well", "dead"] * 20)
-    part = build(Site.load(node))
+    part = build_site(SiteConfig.load(node))
     assert sorted(part.task.data.y.unique().tolist()) == [1, 2]
     assert part.description.labels == ("ill", "well", "dead")
 
@@ -154,7 +154,7 @@ def test_refused(node, agreed, own, sentence):
     change(node.parents[1] / "network.toml", **agreed)
     change(node, **own)
     with pytest.raises(TacitError, match=sentence):
-        build(Site.load(node))
+        build_site(SiteConfig.load(node))
     assert not (node.parent / "state" / LEDGER).exists() or len(Ledger(node.parent / "state" / LEDGER)) == 0
 
 
@@ -178,22 +178,22 @@ def test_refused_graphs(tmp_path, algorithm, agreed, sentence):
     both = {**GRAPH["algorithm"], **algorithm}
     change(files.network, algorithm={key: v for key, v in both.items() if v is not None}, **agreed)
     with pytest.raises(TacitError, match=sentence):
-        build(Site.load(files.nodes[0]))
+        build_site(SiteConfig.load(files.nodes[0]))
 
 
 def test_signals_are_one_table(tmp_path):
     files = made(tmp_path / "net", GRAPH)
     np.savez(files.nodes[0].parent / "records.npz", a=np.eye(20), b=np.eye(20))
     with pytest.raises(TacitError, match="holds 2 arrays: a site has one"):
-        build(Site.load(files.nodes[0]))
+        build_site(SiteConfig.load(files.nodes[0]))
     (files.nodes[0].parent / "own.py").write_text("import numpy\ndef mine():\n    return numpy.eye(20)\n")
     change(files.nodes[0], data={"name": "own.py:mine"})
-    assert build(Site.load(files.nodes[0])).task.sizes.tolist() == [20]
+    assert build_site(SiteConfig.load(files.nodes[0])).task.sizes.tolist() == [20]
 
 
 def test_sites_that_differ_in_labels_or_name_have_different_networks(node):
-    digests = {build(Site.load(node)).description.network}
+    digests = {build_site(SiteConfig.load(node)).description.digest}
     for changes in ({"name": "another"}, {"data": {"inputs": [1, 8, 8], "labels": [*range(1, 10), 0]}}):
         change(node.parents[1] / "network.toml", **changes)
-        digests.add(build(Site.load(node)).description.network)
+        digests.add(build_site(SiteConfig.load(node)).description.digest)
     assert len(digests) == 3

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from tacit.errors import TacitError
 from tacit.sites import certificates
-from tacit.sites.certificates import Pair, check_name, make_authority, make_site
-from tacit.sites.trust import Identity, identity, problem
+from tacit.sites.certificates import CertificateFiles, check_site_name, create_authority, create_site_certificate
+from tacit.sites.identity import SiteIdentity, identity, problem
 
 DAY = timedelta(days=1)
 
@@ -26,7 +26,7 @@ def folder(tmp_path_factory):
     """Two sites of one authority."""
     folder = tmp_path_factory.mktemp("sites")
     for name in ("site-a", "site-b"):
-        make_site(folder, name, ["node.example", "10.0.0.7"])
+        create_site_certificate(folder, name, ["node.example", "10.0.0.7"])
     return folder
 
 
@@ -34,25 +34,25 @@ def folder(tmp_path_factory):
 def elsewhere(tmp_path_factory):
     """A site of the same name, of another authority."""
     folder = tmp_path_factory.mktemp("elsewhere")
-    make_site(folder, "site-a")
+    create_site_certificate(folder, "site-a")
     return folder
 
 
 def loaded(folder, name, authority=None):
-    pair = Pair.named(folder, name)
-    return Identity.load(pair.certificate, pair.key, (authority or folder) / "authority.crt")
+    pair = CertificateFiles.named(folder, name)
+    return SiteIdentity.load(pair.certificate, pair.key, (authority or folder) / "authority.crt")
 
 
 def wrong_with(folder, site, authority=None, **options):
     return problem(
-        Pair.named(folder, site).certificate.read_bytes(),
+        CertificateFiles.named(folder, site).certificate.read_bytes(),
         ((authority or folder) / "authority.crt").read_bytes(),
         **options,
     )
 
 
 def certificate(folder, name):
-    return x509.load_pem_x509_certificate(Pair.named(folder, name).certificate.read_bytes())
+    return x509.load_pem_x509_certificate(CertificateFiles.named(folder, name).certificate.read_bytes())
 
 
 def test_a_site_has_its_name_and_hosts(folder):
@@ -78,7 +78,7 @@ def test_a_secret_is_secret_from_its_first_byte(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "replace", lambda a, b: (modes.append(stat.S_IMODE(Path(a).stat().st_mode)), replace(a, b)))
     before = os.umask(0)
     try:
-        make_authority(tmp_path)
+        create_authority(tmp_path)
     finally:
         os.umask(before)
     assert modes == [0o600, 0o600]
@@ -86,54 +86,54 @@ def test_a_secret_is_secret_from_its_first_byte(tmp_path, monkeypatch):
 
 def test_made_twice_is_made_once(folder):
     before = {path: path.read_bytes() for path in folder.iterdir()}
-    make_site(folder, "site-a", ["node.example", "10.0.0.7"])
+    create_site_certificate(folder, "site-a", ["node.example", "10.0.0.7"])
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_another_host_or_a_near_end_gives_a_new_one(tmp_path, monkeypatch):
-    pair = make_site(tmp_path, "site-a")
+    pair = create_site_certificate(tmp_path, "site-a")
     first = pair.certificate.read_bytes()
-    make_site(tmp_path, "site-a", ["node.example"])
+    create_site_certificate(tmp_path, "site-a", ["node.example"])
     second = pair.certificate.read_bytes()
     assert first != second
     monkeypatch.setattr(certificates, "_SITE_DAYS", 20)
-    make_site(tmp_path, "site-b")
-    short = Pair.named(tmp_path, "site-b").certificate.read_bytes()
-    make_site(tmp_path, "site-b")
-    assert Pair.named(tmp_path, "site-b").certificate.read_bytes() != short
+    create_site_certificate(tmp_path, "site-b")
+    short = CertificateFiles.named(tmp_path, "site-b").certificate.read_bytes()
+    create_site_certificate(tmp_path, "site-b")
+    assert CertificateFiles.named(tmp_path, "site-b").certificate.read_bytes() != short
     assert wrong_with(tmp_path, "site-a") is wrong_with(tmp_path, "site-b") is None
 
 
 def test_a_crash_between_the_two_files_is_mended(tmp_path):
-    pair = make_authority(tmp_path)
+    pair = create_authority(tmp_path)
     pair.certificate.unlink()
-    site = make_site(tmp_path, "site-a")
+    site = create_site_certificate(tmp_path, "site-a")
     site.key.unlink()
-    make_site(tmp_path, "site-a")
+    create_site_certificate(tmp_path, "site-a")
     loaded(tmp_path, "site-a")
     site.key.write_bytes(pair.key.read_bytes())
     with pytest.raises(TacitError, match=r"site-a.key is not the secret key of .*site-a.crt"):
         loaded(tmp_path, "site-a")
-    make_site(tmp_path, "site-a")
+    create_site_certificate(tmp_path, "site-a")
     loaded(tmp_path, "site-a")
 
 
 def test_what_others_made_is_left_alone(folder, elsewhere, tmp_path):
-    make_authority(tmp_path)
-    own = Pair.named(elsewhere, "site-a")
+    create_authority(tmp_path)
+    own = CertificateFiles.named(elsewhere, "site-a")
     (tmp_path / "site-a.crt").write_bytes(own.certificate.read_bytes())
     with pytest.raises(TacitError, match=r"site-a.crt is from another authority, and stays as it is"):
-        make_site(tmp_path, "site-a")
+        create_site_certificate(tmp_path, "site-a")
     assert (tmp_path / "site-a.crt").read_bytes() == own.certificate.read_bytes()
     (tmp_path / "authority.key").write_bytes(own.key.read_bytes())
     with pytest.raises(TacitError, match=r"authority.key is not the secret key of"):
-        make_site(tmp_path, "site-b")
+        create_site_certificate(tmp_path, "site-b")
 
 
 def test_no_site_can_pass_for_another(folder):
     for name, hosts in [("site-c", ["site-a"]), ("node.example", [])]:
         with pytest.raises(TacitError, match="cannot have each other's names"):
-            make_site(folder, name, hosts)
+            create_site_certificate(folder, name, hosts)
 
 
 @pytest.mark.parametrize(
@@ -141,14 +141,14 @@ def test_no_site_can_pass_for_another(folder):
 )
 def test_names_that_cannot_be(name, tmp_path):
     with pytest.raises(TacitError, match="cannot name a site"):
-        make_site(tmp_path, name)
+        create_site_certificate(tmp_path, name)
     assert not list(tmp_path.iterdir())
-    assert check_name("hospital-a.example.org") == "hospital-a.example.org"
+    assert check_site_name("hospital-a.example.org") == "hospital-a.example.org"
 
 
 def test_hosts_that_cannot_be(tmp_path):
     with pytest.raises(TacitError, match="'no host' is no host name or address"):
-        make_site(tmp_path, "site-a", ["no host"])
+        create_site_certificate(tmp_path, "site-a", ["no host"])
 
 
 def test_what_is_wrong_is_told(folder, elsewhere):
@@ -161,16 +161,16 @@ def test_what_is_wrong_is_told(folder, elsewhere):
     assert wrong_with(folder, "site-a", name="site-b") == f'{whose} is not that of "site-b"'
     assert problem(b"garbage", b"") == "the certificate is not a certificate in PEM form"
     authority = (folder / "authority.crt").read_bytes()
-    damaged = Pair.named(folder, "site-a").certificate.read_bytes().replace(b"MII", b"MIJ", 1)
+    damaged = CertificateFiles.named(folder, "site-a").certificate.read_bytes().replace(b"MII", b"MIJ", 1)
     assert problem(damaged, authority) == "the certificate is not a certificate in PEM form"
 
 
 def test_a_site_is_no_authority(folder, tmp_path):
     """A certificate that a site has signed for another name is worth nothing."""
-    make_authority(tmp_path)
+    create_authority(tmp_path)
     for end in ("crt", "key"):
         (tmp_path / f"authority.{end}").write_bytes((folder / f"site-b.{end}").read_bytes())
-    forged = make_site(tmp_path, "site-a").certificate.read_bytes()
+    forged = create_site_certificate(tmp_path, "site-a").certificate.read_bytes()
     authority, signer = (folder / "authority.crt").read_bytes(), (folder / "site-b.crt").read_bytes()
     assert "another authority" in problem(forged, authority)
     assert "did not sign" in problem(forged + signer, authority)
@@ -179,9 +179,9 @@ def test_a_site_is_no_authority(folder, tmp_path):
 def test_an_authority_that_has_expired_is_not_used(tmp_path, monkeypatch):
     monkeypatch.setattr(certificates, "_AUTHORITY_DAYS", -1)
     monkeypatch.setattr(certificates, "_SKEW", 3 * DAY)
-    make_authority(tmp_path)
+    create_authority(tmp_path)
     with pytest.raises(TacitError, match=r"the authority .* expired on .*: move .* away"):
-        make_site(tmp_path, "site-a")
+        create_site_certificate(tmp_path, "site-a")
 
 
 def test_files_that_cannot_be_read(folder, tmp_path):
@@ -190,7 +190,7 @@ def test_files_that_cannot_be_read(folder, tmp_path):
     (tmp_path / "authority.crt").write_text("nothing")
     (tmp_path / "authority.key").write_text("nothing")
     with pytest.raises(TacitError, match=r"authority.key is not a secret key"):
-        make_site(tmp_path, "site-a")
+        create_site_certificate(tmp_path, "site-a")
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +225,7 @@ def expired(folder, tmp_path, monkeypatch):
         shutil.copy(path, tmp_path)
     monkeypatch.setattr(certificates, "_SITE_DAYS", -1)
     monkeypatch.setattr(certificates, "_SKEW", 3 * DAY)
-    return make_site(tmp_path, "site-late")
+    return create_site_certificate(tmp_path, "site-late")
 
 
 def test_grpc_refuses_everyone_else(folder, elsewhere, server, tmp_path, monkeypatch):
@@ -233,8 +233,8 @@ def test_grpc_refuses_everyone_else(folder, elsewhere, server, tmp_path, monkeyp
     trusted = (folder / "authority.crt").read_bytes()
     late = expired(folder, tmp_path, monkeypatch)
     with pytest.raises(TacitError, match='the certificate of "site-late" expired'):
-        Identity.load(late.certificate, late.key, folder / "authority.crt")
-    other = Pair.named(elsewhere, "site-a")
+        SiteIdentity.load(late.certificate, late.key, folder / "authority.crt")
+    other = CertificateFiles.named(elsewhere, "site-a")
     cases = [
         (me.channel_credentials(), "site-c"),  # the server is another than the one wanted
         (stranger.channel_credentials(), "site-b"),  # neither trusts the other

@@ -51,7 +51,7 @@ def killed(folder, name, sites, rounds, kills):
     config = {**METHODS[name], "rounds": rounds}
     calm = made(folder / "calm", config, sites)
     nodes, began = in_threads(calm, Recorded, 300.0), time.monotonic()
-    with running(made(folder / "chaos", config, sites, patience=60.0, checkpoint_every=7)) as network:
+    with running(made(folder / "chaos", config, sites, peer_timeout=60.0, checkpoint_every=7)) as network:
         network.harass(kills, seed=sites)
         network.finish()
     for host, node, file in zip(network.hosts, nodes, calm, strict=True):
@@ -78,7 +78,7 @@ def test_killed_sites_go_on_at_length(tmp_path, name, kills):
 
 def away(folder, how, sites, rounds, times=1):
     """A site is gone for longer than the others have patience, and comes back."""
-    files = made(folder / "net", {**PUSH_SUM, "rounds": rounds}, sites, patience=1.0, checkpoint_every=7)
+    files = made(folder / "net", {**PUSH_SUM, "rounds": rounds}, sites, peer_timeout=1.0, checkpoint_every=7)
     with running(files) as network:
         for gone in network.hosts[:times]:
             others = [host for host in network.hosts if host is not gone]
@@ -118,7 +118,7 @@ def test_others_go_on_without_several_and_take_them_back(tmp_path, how):
 
 @pytest.mark.full
 def test_mass_is_conserved_where_nobody_waits_for_the_killed(tmp_path):
-    files = made(tmp_path / "net", {**PUSH_SUM, "rounds": 400}, 6, patience=0.5, checkpoint_every=7)
+    files = made(tmp_path / "net", {**PUSH_SUM, "rounds": 400}, 6, peer_timeout=0.5, checkpoint_every=7)
     with running(files) as network:
         network.harass(60, seed=1)
         network.finish()
@@ -133,7 +133,7 @@ def lossy(folder, monkeypatch, sites, rounds, patience):
     monkeypatch.setattr(incoming, "_AGAIN", 0.1)  # else it takes minutes
     monkeypatch.setattr(incoming, "_SELDOM", 0.2)
     monkeypatch.setattr(lines, "_TICK", 0.02)
-    files = made(folder / "net", {**PUSH_SUM, "rounds": rounds}, sites, patience=patience)
+    files = made(folder / "net", {**PUSH_SUM, "rounds": rounds}, sites, peer_timeout=patience)
     nodes = in_threads(files, Lossy)
     assert all(node.run.t == rounds and node.run.stopped is None for node in nodes)
     lost, counts = sum(node.lines.lost for node in nodes), [node.post.counts for node in nodes]

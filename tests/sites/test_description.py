@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tacit.errors import TacitError
 from tacit.runs import Config, from_config
-from tacit.sites.description import Description, mismatch
+from tacit.sites.description import NetworkDescription, first_difference
 from tacit.sites.wire import Kind, Link, Message, decode, encode
 
 SITES = ["site-a", "site-b", "site-c", "site-d"]
@@ -26,7 +26,7 @@ def described(sites=SITES, **changes):
     config = Config.parse({**BASE, **changes})
     run = from_config(config)
     data = run.task.data
-    return Description.of(config, sites, run.network.graph, run.task.model, data.inputs, data.classes)
+    return NetworkDescription.of(config, sites, run.network.graph, run.task.model, data.inputs, data.classes)
 
 
 @pytest.fixture(scope="module")
@@ -41,26 +41,26 @@ def test_the_same_everywhere(mine):
         name="another name",
     )
     assert again.text == mine.text
-    assert again.network == mine.network
-    assert mismatch(mine, again) is None
+    assert again.digest == mine.digest
+    assert first_difference(mine, again) is None
 
 
 def test_text_and_back(mine):
-    back = Description.parse(mine.text)
+    back = NetworkDescription.parse(mine.text)
     assert back == mine
-    assert (back.text, back.network) == (mine.text, mine.network)
+    assert (back.text, back.digest) == (mine.text, mine.digest)
     assert mine.text.isascii()
     assert json.loads(mine.text)["algorithm"] == {
         "name": "dyn-d2p",
         **{"lr": 0.5, "clip": 1, "rho_c": 2, "rho_mu": 2, "noise_multiplier": 1},
     }
-    assert Description.parse(json.dumps(json.loads(mine.text), indent=2)).text == mine.text
+    assert NetworkDescription.parse(json.dumps(json.loads(mine.text), indent=2)).text == mine.text
 
 
 def test_it_travels_in_a_hello(mine):
-    link = Link(mine.network, "site-a", "site-b")
+    link = Link(mine.digest, "site-a", "site-b")
     hello = decode(encode(Message(link, Kind.HELLO, 0, text=mine.text)), link)
-    assert Description.parse(hello.text).network == hello.link.network
+    assert NetworkDescription.parse(hello.text).digest == hello.link.network
 
 
 def test_nothing_of_it_is_secret(mine):
@@ -91,15 +91,15 @@ def test_nothing_of_it_is_secret(mine):
 )
 def test_the_first_difference_is_named(mine, changes, sentence):
     theirs = described(**changes)
-    assert mismatch(mine, theirs) == sentence
-    assert mine.network != theirs.network
+    assert first_difference(mine, theirs) == sentence
+    assert mine.digest != theirs.digest
 
 
 def test_other_parameters_or_links_are_noticed_where_the_config_is_the_same(mine):
     text = json.loads(mine.text)
     for key in ("parameters", "links"):
-        theirs = Description.parse(json.dumps({**text, key: "0" * 64}))
-        assert mismatch(mine, theirs) == f'{key} is "{text[key]}" here and "{"0" * 64}" there'
+        theirs = NetworkDescription.parse(json.dumps({**text, key: "0" * 64}))
+        assert first_difference(mine, theirs) == f'{key} is "{text[key]}" here and "{"0" * 64}" there'
 
 
 def test_random_graphs_are_told_by_their_schedule():
@@ -119,7 +119,7 @@ def test_a_file_of_links_is_told_by_its_contents(tmp_path):
 
     ring = "0 1\n1 2\n2 3\n3 0\n"
     assert at("here", ring) == at("there", ring)
-    assert mismatch(at("here", ring), at("there", ring + "0 2\n")).startswith('graph.path is "links.csv (')
+    assert first_difference(at("here", ring), at("there", ring + "0 2\n")).startswith('graph.path is "links.csv (')
     assert str(tmp_path) not in at("here", ring).text
 
 
@@ -131,7 +131,7 @@ def test_a_method_of_ones_own_is_told_by_its_file(tmp_path):
     for path in (own, copy):
         config = Config.parse({**BASE, "algorithm": {"name": f"{path}:Mine"}})
         run = from_config(Config.parse(BASE))
-        texts.append(Description.of(config, SITES, run.network.graph, run.task.model, (1, 8, 8), 10).text)
+        texts.append(NetworkDescription.of(config, SITES, run.network.graph, run.task.model, (1, 8, 8), 10).text)
     assert texts[0] == texts[1]
     assert '"own.py (' in texts[0]
 
@@ -154,7 +154,7 @@ def test_what_json_cannot_say_is_refused():
     for value in (float("inf"), object()):
         config = Config.parse({**BASE, "algorithm": {"name": "dyn-d2p", "lr": value}})
         with pytest.raises(TacitError, match="finite numbers, strings, lists and tables"):
-            Description.of(config, SITES, run.network.graph, run.task.model, (1, 8, 8), 10)
+            NetworkDescription.of(config, SITES, run.network.graph, run.task.model, (1, 8, 8), 10)
 
 
 WRONG = st.recursive(
@@ -167,7 +167,7 @@ WRONG = st.recursive(
 def parsed(text):
     """A description whose text and differences can be told, or one line that says why not."""
     try:
-        return Description.parse(text, "site-b")
+        return NetworkDescription.parse(text, "site-b")
     except TacitError as error:
         line = str(error)
     assert line.startswith("site-b")
@@ -184,8 +184,8 @@ def test_a_stranger_may_say_anything(mine, data):
         table[key] = data.draw(WRONG)
     made = parsed(json.dumps(table))
     if made is not None:
-        sentence = mismatch(mine, made)
-        assert (sentence is None) == (made.network == mine.network)
+        sentence = first_difference(mine, made)
+        assert (sentence is None) == (made.digest == mine.digest)
         assert sentence is None or sentence.isprintable()
 
 
@@ -205,4 +205,4 @@ def test_deep_or_large_values_in_a_choice(mine):
         text = json.dumps(table).replace('"lr": 0.5', f'"lr": {value}')
         assert text != json.dumps(table)
         made = parsed(text)
-        assert made is None or mismatch(mine, made).startswith("algorithm.lr")
+        assert made is None or first_difference(mine, made).startswith("algorithm.lr")

@@ -13,7 +13,7 @@ import torch
 
 from tacit.errors import TacitError
 from tacit.sites import lines, logs
-from tacit.sites.certificates import Pair
+from tacit.sites.certificates import CertificateFiles
 from tacit.sites.lines import Lines
 from tacit.sites.wire import Kind
 
@@ -97,10 +97,10 @@ WAYS = {
     "half a handshake": (plain(bytes.fromhex("1603010200010001fc0303") + bytes(40), 0.2), None),
     "no certificate": (tls(lambda papers: None), REFUSED + "PEER_DID_NOT_RETURN_A_CERTIFICATE"),
     "another authority": (
-        tls(lambda papers: Pair.named(papers.elsewhere, "b")),
+        tls(lambda papers: CertificateFiles.named(papers.elsewhere, "b")),
         REFUSED + "CERTIFICATE_VERIFY_FAILED",
     ),
-    "expired": (tls(lambda papers: Pair.named(papers.late, "b")), REFUSED + "CERTIFICATE_VERIFY_FAILED"),
+    "expired": (tls(lambda papers: CertificateFiles.named(papers.late, "b")), REFUSED + "CERTIFICATE_VERIFY_FAILED"),
     "a stranger": (
         called("stranger", hello("b")),
         "turned away: its certificate is good, but it is no site of this network",
@@ -130,7 +130,7 @@ def soon(condition, seconds=5.0):
 def test_nobody_comes_in(pair, caplog, way):
     tried, told = WAYS[way]
     before, lost = pair.a.known(), pair.a.post.counts["received"]
-    with logs.native():
+    with logs.capture_native_stderr():
         assert not tried(pair)
         if told:
             assert soon(lambda: watched(caplog))
@@ -144,7 +144,7 @@ def test_nobody_comes_in(pair, caplog, way):
 
 def test_the_right_way_in(pair):
     """What the others lack: so that it is not something else that keeps them out."""
-    assert tls(lambda papers: Pair.named(papers.folder, "c"))(pair)
+    assert tls(lambda papers: CertificateFiles.named(papers.folder, "c"))(pair)
     with greeted(pair):
         assert soon(lambda: pair.a.post.peers["c"].up)
     assert soon(lambda: not pair.a.post.peers["c"].up)
@@ -165,7 +165,7 @@ def test_it_calls_only_the_site_it_means(pair, papers, tmp_path, caplog):
     """An impostor with a good certificate, but another site's, at the address of c."""
     impostor = Lines(papers.identity("stranger"), "127.0.0.1:0", {}, MOST)
     impostor.open(pair.a.post)
-    with logs.native():
+    with logs.capture_native_stderr():
         pair.a.lines._addresses["c"] = f"127.0.0.1:{impostor.port}"
         pair.a.lines.dial(["c"])
         assert soon(lambda: "a connection was for another site" in watched(caplog))
@@ -284,7 +284,7 @@ def test_an_address_that_is_taken(pair, papers, tmp_path):
 @pytest.mark.full
 def test_a_thousand_ways_in(pair, caplog):
     accepted, tries = 0, 0
-    with logs.native():
+    with logs.capture_native_stderr():
         for way in islice(cycle(WAYS), 1000):
             accepted, tries = accepted + WAYS[way][0](pair), tries + 1
             if tries % 100 == 0:

@@ -17,8 +17,8 @@ import pytest
 
 from tacit.errors import TacitError
 from tacit.sites import certificates, logs
-from tacit.sites.certificates import Pair, make_site
-from tacit.sites.trust import Identity
+from tacit.sites.certificates import CertificateFiles, create_site_certificate
+from tacit.sites.identity import SiteIdentity
 
 log = logging.getLogger("tacit.sites.somewhere")
 
@@ -26,7 +26,7 @@ log = logging.getLogger("tacit.sites.somewhere")
 @pytest.fixture(autouse=True)
 def undone():
     yield
-    logs.clear()
+    logs.reset()
 
 
 def lines(capsys):
@@ -34,7 +34,7 @@ def lines(capsys):
 
 
 def test_an_event_is_a_line_with_its_fields(capsys):
-    logs.setup("site-1")
+    logs.configure("site-1")
     log.info("%s is back", "site-2", extra={"peer": "site-2", "round": 7, "of": ("a", 1.5, None), "site": "site-9"})
     log.debug("not told")
     logging.getLogger("asyncio").warning("a library's")
@@ -48,7 +48,7 @@ def test_an_event_is_a_line_with_its_fields(capsys):
 
 
 def test_strangers_text_stays_on_its_line(capsys):
-    logs.setup("site-1")
+    logs.configure("site-1")
     evil = 'x\n{"level": "critical"}\r\u2028\x1b[2J\u202e' + "y" * 9999
     log.warning("refused %s", evil, extra={"peer": evil, "value": float("nan"), "bytes": b"\n\xff", "all": [evil]})
     out = capsys.readouterr().err
@@ -61,7 +61,7 @@ def test_strangers_text_stays_on_its_line(capsys):
 
 
 def test_an_error_has_its_trace_on_the_same_line(capsys):
-    logs.setup("site-1")
+    logs.configure("site-1")
     try:
         raise ValueError("first\nsecond")
     except ValueError:
@@ -69,7 +69,7 @@ def test_an_error_has_its_trace_on_the_same_line(capsys):
     (said,) = lines(capsys)
     assert said["error"] == "ValueError: first second"
     assert said["trace"][0] == "Traceback (most recent call last):"
-    logs.setup("site-1", human=True)
+    logs.configure("site-1", human=True)
     log.error("it broke", exc_info=ValueError("so"), extra={"round": 3})
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith(" error   site-1: it broke  (round=3  error=ValueError: so)")
@@ -78,21 +78,21 @@ def test_an_error_has_its_trace_on_the_same_line(capsys):
 def test_warnings_are_events_too(capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        logs.setup("site-1")
+        logs.configure("site-1")
         warnings.warn("beware\nof it", stacklevel=1)
         (said,) = lines(capsys)
-        logs.clear()
+        logs.reset()
     assert "UserWarning: beware of it" in said["event"]
 
 
 def test_a_file_can_take_it(tmp_path, capsys):
     for event in ("one", "two"):
-        logs.setup("site-1", tmp_path / "log.jsonl")
+        logs.configure("site-1", tmp_path / "log.jsonl")
         log.info(event)
     assert [json.loads(line)["event"] for line in (tmp_path / "log.jsonl").read_text().splitlines()] == ["one", "two"]
     assert capsys.readouterr().err == ""
     with pytest.raises(TacitError, match=r"cannot write the log .*: Is a directory"):
-        logs.setup("site-1", tmp_path)
+        logs.configure("site-1", tmp_path)
 
 
 def told(caplog, count):
@@ -109,10 +109,10 @@ def told(caplog, count):
 @pytest.fixture
 def server(tmp_path):
     """site-b, to which anybody may come."""
-    make_site(tmp_path, "site-b")
-    pair = Pair.named(tmp_path, "site-b")
+    create_site_certificate(tmp_path, "site-b")
+    pair = CertificateFiles.named(tmp_path, "site-b")
     server = grpc.server(futures.ThreadPoolExecutor(2))
-    credentials = Identity.load(pair.certificate, pair.key, tmp_path / "authority.crt").server_credentials()
+    credentials = SiteIdentity.load(pair.certificate, pair.key, tmp_path / "authority.crt").server_credentials()
     port = server.add_secure_port("127.0.0.1:0", credentials)
     server.start()
     yield f"127.0.0.1:{port}"
@@ -127,19 +127,22 @@ def test_refused_connections_are_told(server, tmp_path, monkeypatch, caplog):
             channel.unary_unary("/test/Name")(b"", timeout=5)
 
     def files(folder, name):
-        return [path.read_bytes() for path in (Pair.named(folder, name).key, Pair.named(folder, name).certificate)]
+        return [
+            path.read_bytes()
+            for path in (CertificateFiles.named(folder, name).key, CertificateFiles.named(folder, name).certificate)
+        ]
 
-    make_site(tmp_path, "site-a")
-    make_site(tmp_path / "elsewhere", "site-a")
+    create_site_certificate(tmp_path, "site-a")
+    create_site_certificate(tmp_path / "elsewhere", "site-a")
     late = tmp_path / "late"
     late.mkdir()
     for path in tmp_path.glob("authority.*"):
         shutil.copy(path, late)
     monkeypatch.setattr(certificates, "_SITE_DAYS", -1)
     monkeypatch.setattr(certificates, "_SKEW", timedelta(days=3))
-    make_site(late, "site-late")
+    create_site_certificate(late, "site-late")
     refused = "a connection was refused: "
-    with logs.native():
+    with logs.capture_native_stderr():
         for own in ([], files(tmp_path / "elsewhere", "site-a"), files(late, "site-late")):
             call(*own)
         call(*files(tmp_path, "site-a"), name="site-c")
@@ -153,7 +156,7 @@ def test_refused_connections_are_told(server, tmp_path, monkeypatch, caplog):
 
 
 def test_lines_of_native_code(caplog):
-    with caplog.at_level(logging.INFO), logs.native():
+    with caplog.at_level(logging.INFO), logs.capture_native_stderr():
         os.write(2, b"I1116 10:41:52.167283     965 fork_posix.cc:71] skipping\n")
         os.write(2, b"E1116 10:41:52.167283     965 x.cc:1] bad\nhalf ")
         os.write(2, b"a line \x1b\xff\n\n")
@@ -167,7 +170,7 @@ def test_lines_of_native_code(caplog):
 
 
 def test_a_flood_is_counted(caplog):
-    with logs.native():
+    with logs.capture_native_stderr():
         for i in range(500):
             os.write(2, b"flood %d\n" % i)
         told(caplog, 11)
@@ -182,7 +185,7 @@ def test_nobody_waits_for_the_reader(monkeypatch):
     """Native code that holds the interpreter's lock and writes would wait for ever."""
     done = threading.Event()
     monkeypatch.setattr(logs, "_read", lambda pipe: (done.wait(5), os.close(pipe)))
-    with logs.native():
+    with logs.capture_native_stderr():
         while True:
             try:
                 os.write(2, b"x" * 1000)
@@ -195,14 +198,14 @@ def test_python_keeps_its_stderr():
     program = """
 import os, sys, logging
 from tacit.sites import logs
-logs.setup("site-1")
-with logs.native():
+logs.configure("site-1")
+with logs.capture_native_stderr():
     logging.getLogger("tacit").info("logged")
     print("printed", file=sys.stderr)
     os.write(2, b"native\\n")
 print("after", file=sys.stderr)
 os.write(2, b"native after\\n")
-with logs.native():
+with logs.capture_native_stderr():
     os.abort()
 """
     done = subprocess.run([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, timeout=60)

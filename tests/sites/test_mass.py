@@ -48,7 +48,7 @@ class Summing:
 
     def _lived(self):
         life, description = Life(self._deaths.pop(0) if self._deaths else None), described(self._sites, self._rounds)
-        self.journal = Doomed(self._folder / f"{self.name}.sqlite", description.network, life)
+        self.journal = Doomed(self._folder / f"{self.name}.sqlite", description.digest, life)
         wires, may = self._hub.wires(self.name, life), speaks(self._graph, self._sites, self.name)
         post = Post(self.journal, description, self.name, wires, may, tolerates_dropout=True)
         try:

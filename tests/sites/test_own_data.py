@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tomli_w
 
-from tacit.sites.build import build
-from tacit.sites.config import Site
+from tacit.sites.build import build_site
+from tacit.sites.config import SiteConfig
 from tests.sites.test_sites import DIRECTED, TARGET, network, quick, started, worked  # noqa: F401  (a fixture)
 
 OWN = """
@@ -57,5 +57,5 @@ def test_each_in_its_own_form(made):
 
 
 def test_a_class_that_a_site_lacks_keeps_its_number(made):
-    y = build(Site.load(made.nodes[0])).task.data.y
+    y = build_site(SiteConfig.load(made.nodes[0])).task.data.y
     assert sorted(set(y.tolist())) == [0, 1, 2, 4, 5, 6, 7, 8, 9]

@@ -7,8 +7,8 @@ import pytest
 
 from tacit.errors import TacitError
 from tacit.privacy.planning import guarantee
-from tacit.sites.build import build
-from tacit.sites.config import Site
+from tacit.sites.build import build_site
+from tacit.sites.config import SiteConfig
 from tacit.sites.node import Node
 from tests.sites.test_sites import DIRECTED, TARGET, network, quick, started, worked  # noqa: F401  (a fixture)
 
@@ -20,11 +20,11 @@ GRAPHS = {
 
 def spent(node):
     """What the ledger holds, without the run's own arithmetic."""
-    return float(guarantee(node.built.ledger.releases(), node.built.delta).max())
+    return float(guarantee(node.parts.ledger.releases(), node.parts.delta).max())
 
 
 def again(made, site=0):
-    return Node(build(Site.load(made.nodes[site])))
+    return Node(build_site(SiteConfig.load(made.nodes[site])))
 
 
 def forget(made, after):
@@ -49,7 +49,7 @@ def test_a_lost_journal_is_refused(ended):
     for file in state.glob("journal.sqlite*"):
         file.unlink()
     with pytest.raises(TacitError, match=r"journal.sqlite knows of less than the ledger"):
-        again(made).work()
+        again(made).go()
     assert not (state / "result.json").exists(), "what it said of ε is of an earlier end"
 
 
@@ -57,7 +57,7 @@ def test_an_older_journal_is_refused(ended):
     made, _ = ended
     forget(made, after=1)
     with pytest.raises(TacitError, match=r"journal.sqlite knows of less than the ledger"):
-        again(made).work()
+        again(made).go()
 
 
 def test_one_round_that_was_written_down_and_not_said_is_no_older_journal(ended):
@@ -75,7 +75,7 @@ def test_a_copy_whose_ledger_lacks_what_others_have_heard_is_refused_for_good(tm
         if status.round == 2 and not (tmp_path / "older").exists():
             shutil.copytree(first, tmp_path / "older")
 
-    work, nodes[0].work = nodes[0].work, lambda: work(copy)
+    go, nodes[0].go = nodes[0].go, lambda: go(copy)
     worked_all(nodes)
     shutil.rmtree(first)
     shutil.copytree(tmp_path / "older", first)
@@ -83,7 +83,7 @@ def test_a_copy_whose_ledger_lacks_what_others_have_heard_is_refused_for_good(tm
     assert "an older copy, whose ledger lacks what was released since" in str(told[0])
     assert not (first / "result.json").exists(), "of a ledger that lacks something nothing is told"
     with pytest.raises(TacitError, match="an older copy"):
-        again(made).work()
+        again(made).go()
 
 
 def worked_all(nodes, errors=()):
@@ -92,7 +92,7 @@ def worked_all(nodes, errors=()):
 
     def one(node):
         try:
-            return node.work()
+            return node.go()
         except errors as error:
             return error
 

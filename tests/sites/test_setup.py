@@ -10,15 +10,15 @@ import torch
 from tacit.errors import TacitError
 from tacit.runs import Config, from_config
 from tacit.sites import setup
-from tacit.sites.config import Agreed, Site
-from tacit.sites.setup import init
+from tacit.sites.config import NetworkConfig, SiteConfig
+from tacit.sites.setup import create_network
 
 SMALL = {"rounds": 3, "algorithm": {"name": "dyn-d2p", "noise_multiplier": 1.0}, "batch": {"size": 8}}
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    return init(tmp_path_factory.mktemp("made") / "net", 3, Config.parse(SMALL))
+    return create_network(tmp_path_factory.mktemp("made") / "net", 3, Config.parse(SMALL))
 
 
 def names(folder):
@@ -36,7 +36,7 @@ def test_each_site_has_its_own_and_no_more(made):
 
 
 def test_what_it_says_is_the_config(made):
-    agreed = Agreed.load(made.network)
+    agreed = NetworkConfig.load(made.network)
     simulation = Config.load(made.simulation)
     assert agreed.config(simulation.data, simulation.sharding) == simulation.model_copy(update={"name": "network"})
     assert simulation.graph.parameters["nodes"] == 3
@@ -52,9 +52,9 @@ def test_records_are_the_shards_of_the_simulation(made):
 
 
 def test_ports_are_free_and_differ(made):
-    sites = [Site.load(node) for node in made.nodes]
-    addresses = [site.listening for site in sites] + [site.watch for site in sites]
-    assert [site.listening for site in sites] == [member.address for member in sites[0].agreed.sites]
+    sites = [SiteConfig.load(node) for node in made.nodes]
+    addresses = [site.listen_address for site in sites] + [site.metrics_address for site in sites]
+    assert [site.listen_address for site in sites] == [member.address for member in sites[0].network_config.sites]
     assert len(set(addresses)) == 6
     for address in addresses:
         host, _, port = address.partition(":")
@@ -73,12 +73,12 @@ def test_ports_that_are_taken_are_passed_over(monkeypatch):
 
 
 def test_hosts(tmp_path):
-    made = init(tmp_path / "net", 2, Config.parse(SMALL), hosts=["a.example", "10.1.2.3"])
-    sites = [Site.load(node) for node in made.nodes]
-    assert [member.address for member in sites[0].agreed.sites] == ["a.example:7401", "10.1.2.3:7402"]
-    assert [site.listening for site in sites] == ["[::]:7401", "[::]:7402"]
+    made = create_network(tmp_path / "net", 2, Config.parse(SMALL), hosts=["a.example", "10.1.2.3"])
+    sites = [SiteConfig.load(node) for node in made.nodes]
+    assert [member.address for member in sites[0].network_config.sites] == ["a.example:7401", "10.1.2.3:7402"]
+    assert [site.listen_address for site in sites] == ["[::]:7401", "[::]:7402"]
     with pytest.raises(TacitError, match="there are 2 hosts for 3 sites"):
-        init(tmp_path / "more", 3, Config.parse(SMALL), hosts=["a.example", "b.example"])
+        create_network(tmp_path / "more", 3, Config.parse(SMALL), hosts=["a.example", "b.example"])
     assert names(tmp_path) == ["net"]
 
 
@@ -86,10 +86,10 @@ def test_files_of_the_config_go_along(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "links.csv").write_text("0 1\n1 2\n2 0\n")
     graph = {"name": "edges", "nodes": 3, "path": "links.csv", "directed": False}
-    made = init(tmp_path / "net", 3, Config.parse({**SMALL, "graph": graph}))
+    made = create_network(tmp_path / "net", 3, Config.parse({**SMALL, "graph": graph}))
     assert (tmp_path / "net" / "links.csv").read_text() == "0 1\n1 2\n2 0\n"
     monkeypatch.chdir("/")
-    agreed = Agreed.load(made.network)
+    agreed = NetworkConfig.load(made.network)
     assert agreed.graph.parameters["path"] == str(tmp_path / "net" / "links.csv")
 
 
@@ -105,7 +105,7 @@ def test_files_of_the_config_go_along(tmp_path, monkeypatch):
 )
 def test_refused_and_nothing_left(tmp_path, changes, sites, sentence):
     with pytest.raises(TacitError, match=sentence):
-        init(tmp_path / "net", sites, Config.parse({**SMALL, **changes}))
+        create_network(tmp_path / "net", sites, Config.parse({**SMALL, **changes}))
     assert names(tmp_path) == []
 
 
@@ -113,7 +113,7 @@ def test_nothing_is_overwritten(tmp_path):
     (tmp_path / "net").mkdir()
     (tmp_path / "net" / "mine").write_text("dear")
     with pytest.raises(TacitError, match="holds something already"):
-        init(tmp_path / "net", 2, Config.parse(SMALL))
+        create_network(tmp_path / "net", 2, Config.parse(SMALL))
     assert names(tmp_path) == ["net"]
     assert names(tmp_path / "net") == ["mine"]
 
@@ -125,7 +125,7 @@ def test_the_command(tacit, tmp_path):
     assert f"tacit up {folder}" in said.out
     assert f"tacit train {folder}/simulation.toml" in said.out
     assert "tacit node site-1/node.toml" in said.out
-    sites = [Site.load(folder / name / "node.toml") for name in ("site-1", "site-2")]
+    sites = [SiteConfig.load(folder / name / "node.toml") for name in ("site-1", "site-2")]
     assert [site.noise_seed for site in sites] == [0, 0]
     again = tacit("network", "init", str(folder), "--sites", "2")
     assert again.code == 2
@@ -134,8 +134,8 @@ def test_the_command(tacit, tmp_path):
 
 def test_signals(tmp_path):
     ppgl = {"name": "ppgl", "beta": 0.1, "rho": 1.0, "lam": 0.1}
-    made = init(tmp_path / "net", 3, Config.parse({"algorithm": ppgl, "graph": "complete"}))
+    made = create_network(tmp_path / "net", 3, Config.parse({"algorithm": ppgl, "graph": "complete"}))
     assert made.simulation is None
-    assert Agreed.load(made.network).data.vertices == 20
+    assert NetworkConfig.load(made.network).data.vertices == 20
     with np.load(made.nodes[2].parent / "records.npz") as file:
         assert torch.from_numpy(file["signals"]).shape == (500, 20)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tacit.errors import TacitError
 from tacit.runs import Config, from_config
-from tacit.sites.certificates import make_site
-from tacit.sites.config import Agreed, Site
+from tacit.sites.certificates import create_site_certificate
+from tacit.sites.config import NetworkConfig, SiteConfig
 
 SITES = [{"name": f"site-{i}", "address": f"10.0.0.{i}:7401"} for i in (1, 2, 3)]
 TRAINS = {
@@ -47,7 +47,7 @@ NODE = {
 def signed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("signed")
     for name in ("site-1", "site-2"):
-        make_site(folder, name)
+        create_site_certificate(folder, name)
     return folder
 
 
@@ -66,7 +66,7 @@ def written(tmp_path, signed):
 
 
 def test_the_same_run_as_a_simulation_has_it():
-    config = Agreed.parse(TRAINS).config()
+    config = NetworkConfig.parse(TRAINS).config()
     written = {key: value for key, value in TRAINS.items() if key not in ("data", "sites")}
     assert config == Config.parse({**written, "graph": {"name": "ring", "lazy": True, "nodes": 3}})
     run = from_config(config)  # of digits, which a network does not say
@@ -75,15 +75,15 @@ def test_the_same_run_as_a_simulation_has_it():
 
 def test_defaults_are_those_of_a_config():
     least = {key: TRAINS[key] for key in ("name", "rounds", "data", "graph", "algorithm", "model", "sites")}
-    config = Agreed.parse(least).config()
+    config = NetworkConfig.parse(least).config()
     assert (config.batch, config.privacy, config.seed) == (Config().batch, Config().privacy, Config().seed)
 
 
 def test_classes_are_labels_from_0():
     classes = {**TRAINS, "data": {"inputs": [5], "classes": 3}}
-    assert Agreed.parse(classes).data.order == Agreed.parse(TRAINS).data.order == (0, 1, 2)
+    assert NetworkConfig.parse(classes).data.order == NetworkConfig.parse(TRAINS).data.order == (0, 1, 2)
     named = {**TRAINS, "data": {"inputs": [5], "labels": ["no", "yes"]}}
-    assert Agreed.parse(named).data.order == ("no", "yes")
+    assert NetworkConfig.parse(named).data.order == ("no", "yes")
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_classes_are_labels_from_0():
 )
 def test_networks_that_cannot_be(changes, sentence):
     with pytest.raises(TacitError, match=sentence) as refused:
-        Agreed.parse({**TRAINS, **changes}, "net.toml")
+        NetworkConfig.parse({**TRAINS, **changes}, "net.toml")
     assert "net.toml" in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -127,35 +127,40 @@ def test_networks_that_cannot_be(changes, sentence):
     ],
 )
 def test_networks_that_learn_a_graph(changes, sentence):
-    assert Agreed.parse(LEARNS).config().algorithm.name == "ppgl"
+    assert NetworkConfig.parse(LEARNS).config().algorithm.name == "ppgl"
     with pytest.raises(TacitError, match=sentence):
-        Agreed.parse({**LEARNS, **changes})
+        NetworkConfig.parse({**LEARNS, **changes})
 
 
 def test_a_site(written, tmp_path):
-    site = Site.load(written(watch="127.0.0.1:9402", patience=5))
+    site = SiteConfig.load(written(metrics_address="127.0.0.1:9402", peer_timeout=5))
     own = tmp_path / "site-2"
     assert site.state == own / "state"
     assert Path(site.data.parameters["path"]) == own / "records.npz"
-    assert (site.agreed, site.node, site.identity.name) == (Agreed.parse(TRAINS), 1, "site-2")
-    assert (site.listening, site.watch, site.patience, site.checkpoint_every) == ("[::]:7401", "127.0.0.1:9402", 5, 10)
-    assert Site.load(written(listen="127.0.0.1:99")).listening == "127.0.0.1:99"
+    assert (site.network_config, site.node, site.identity.name) == (NetworkConfig.parse(TRAINS), 1, "site-2")
+    assert (site.listen_address, site.metrics_address, site.peer_timeout, site.checkpoint_every) == (
+        "[::]:7401",
+        "127.0.0.1:9402",
+        5,
+        10,
+    )
+    assert SiteConfig.load(written(listen="127.0.0.1:99")).listen_address == "127.0.0.1:99"
 
 
 def test_files_are_beside_the_file_that_names_them(written, tmp_path):
     graph = {"name": "edges", "path": "links.csv", "directed": False}
-    site = Site.load(written({**TRAINS, "graph": graph}, data={"name": "mine.py:records"}))
-    assert Path(site.agreed.graph.parameters["path"]).resolve() == (tmp_path / "links.csv").resolve()
+    site = SiteConfig.load(written({**TRAINS, "graph": graph}, data={"name": "mine.py:records"}))
+    assert Path(site.network_config.graph.parameters["path"]).resolve() == (tmp_path / "links.csv").resolve()
     assert Path(site.data.name.partition(":")[0]) == tmp_path / "site-2" / "mine.py"
-    away = Site.load(written(state="/var/lib/tacit", data={"name": "npz", "path": "/data/all.npz"}))
+    away = SiteConfig.load(written(state="/var/lib/tacit", data={"name": "npz", "path": "/data/all.npz"}))
     assert (away.state, away.data.parameters["path"]) == (Path("/var/lib/tacit"), "/data/all.npz")
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"pacience": 3}, 'node.toml "pacience"; did you mean "patience"?'),
-        ({"patience": 0}, "patience = 0 should be greater than 0"),
+        ({"peer_timeut": 3}, 'node.toml "peer_timeut"; did you mean "peer_timeout"?'),
+        ({"peer_timeout": 0}, "peer_timeout = 0 should be greater than 0"),
         ({"checkpoint_every": 0}, "checkpoint_every = 0 should be"),
         ({"name": "site-7"}, 'unknown site of .*network.toml "site-7"; did you mean "site-'),
         ({"name": "site-1"}, 'site-2.crt is the certificate of "site-2", not of "site-1"'),
@@ -171,16 +176,16 @@ def test_files_are_beside_the_file_that_names_them(written, tmp_path):
 def test_sites_that_cannot_be(written, changes, sentence):
     path = written(**changes)
     with pytest.raises(TacitError, match=sentence) as refused:
-        Site.load(path)
+        SiteConfig.load(path)
     assert "\n" not in str(refused.value)
 
 
 def test_certificates_of_another_authority(written, tmp_path_factory):
     path, other = written(), tmp_path_factory.mktemp("other")
-    make_site(other, "site-2")
+    create_site_certificate(other, "site-2")
     shutil.copy(other / "authority.crt", path.parent)
     with pytest.raises(TacitError, match='certificate of "site-2" is from another authority'):
-        Site.load(path)
+        SiteConfig.load(path)
 
 
 VALUES = st.recursive(
@@ -188,12 +193,12 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
     max_leaves=5,
 )
-KEYS = st.sampled_from(sorted(Agreed.model_fields)) | st.text(max_size=5)
+KEYS = st.sampled_from(sorted(NetworkConfig.model_fields)) | st.text(max_size=5)
 
 
 @given(st.sampled_from([TRAINS, LEARNS]), st.dictionaries(KEYS, VALUES, max_size=3))
 def test_any_table_is_a_network_or_refused(table, changes):
     try:
-        Agreed.parse({**table, **changes}).config()
+        NetworkConfig.parse({**table, **changes}).config()
     except TacitError as error:
         assert str(error)  # noqa: PT017

@@ -11,12 +11,12 @@ from tacit import reports
 from tacit.graph_learning import PPGL, GraphLearner
 from tacit.runs import Config, from_config
 from tacit.sites import incoming, lines
-from tacit.sites.build import build
-from tacit.sites.config import Site
+from tacit.sites.build import build_site
+from tacit.sites.config import SiteConfig
 from tacit.sites.journal import Fate, Journal
 from tacit.sites.lines import Lines
 from tacit.sites.node import Node
-from tacit.sites.setup import init
+from tacit.sites.setup import create_network
 from tacit.sites.wire import Link, decode
 
 SITES = 6
@@ -52,20 +52,24 @@ def quick(monkeypatch):
 
 def network(folder, noise_seed=3, patience=60.0, **changes):
     config = Config.parse({**BASE, **changes})
-    made = init(folder / "net", SITES, config, noise_seed=noise_seed)
+    made = create_network(folder / "net", SITES, config, noise_seed=noise_seed)
     for path in made.nodes:
-        path.write_text(path.read_text().replace("watch =", f"patience = {patience}\ncheckpoint_every = 2\nwatch =", 1))
+        path.write_text(
+            path.read_text().replace(
+                "metrics_address =", f"peer_timeout = {patience}\ncheckpoint_every = 2\nmetrics_address =", 1
+            )
+        )
     return config, made
 
 
 def started(made, wires=Lines):
-    return [Node(build(Site.load(path)), wires) for path in made.nodes]
+    return [Node(build_site(SiteConfig.load(path)), wires) for path in made.nodes]
 
 
 def worked(nodes):
     """All at once; what each tells."""
     with ThreadPoolExecutor(len(nodes)) as pool:
-        return list(pool.map(Node.work, nodes))
+        return list(pool.map(Node.go, nodes))
 
 
 def models(nodes):
@@ -95,7 +99,7 @@ def test_the_graph_of_the_simulation(tmp_path):
     privacy = {"epsilon": 2.0, "delta": 1e-5}
     learns = {"algorithm": algorithm, "privacy": privacy, "rounds": 20, "graph": {"name": "complete", "nodes": SITES}}
     table = {key: value for key, value in BASE.items() if key not in ("data", "model", "batch", "evaluate_every")}
-    made = init(tmp_path / "net", SITES, Config.parse({**table, **learns}), noise_seed=3)
+    made = create_network(tmp_path / "net", SITES, Config.parse({**table, **learns}), noise_seed=3)
     nodes = started(made)
     worked(nodes)
     signals = [np.load(path.parent / "records.npz")["signals"] for path in made.nodes]
@@ -122,23 +126,23 @@ def test_one_that_stops_half_way_goes_on(tmp_path, case):
     config, made = network(tmp_path, **CASES[case])
     nodes = started(made)
     with ThreadPoolExecutor(SITES) as pool:
-        jobs = [pool.submit(node.work, *([stops(node, 3)] if node is nodes[2] else [])) for node in nodes]
+        jobs = [pool.submit(node.go, *([stops(node, 3)] if node is nodes[2] else [])) for node in nodes]
         assert jobs[2].result()["stopped"] == "stopped by hand after 3 of 6 rounds"
-        nodes[2] = Node(build(Site.load(made.nodes[2])))
-        released = len(nodes[2].built.ledger)
-        jobs[2] = pool.submit(nodes[2].work)
+        nodes[2] = Node(build_site(SiteConfig.load(made.nodes[2])))
+        released = len(nodes[2].parts.ledger)
+        jobs[2] = pool.submit(nodes[2].go)
         results = [job.result() for job in jobs]
     assert {result["rounds"] for result in results} == {6}
     simulated = from_config(config).go()
     torch.testing.assert_close(models(nodes), simulated.models, rtol=0, atol=1e-6)
     assert all(node.status().missed == 0 for node in nodes)
-    assert len(nodes[2].built.ledger) == 2 * released
+    assert len(nodes[2].parts.ledger) == 2 * released
 
 
 def test_secret_noise(tmp_path):
     """Each site has its own, and all start from the same public parameters."""
     _, made = network(tmp_path, noise_seed=None, rounds=2, **CASES["dyn-d2p"])
-    built = [build(Site.load(path)) for path in made.nodes]
+    built = [build_site(SiteConfig.load(path)) for path in made.nodes]
     assert len({one.task.model.initial().numpy().tobytes() for one in built}) == 1
     assert not any(one.noise.simulated for one in built)
     words = {one.noise.words("test", np.array([0]), 0, 4).numpy().tobytes() for one in built}
@@ -165,14 +169,14 @@ class Lossy(Lines):
 def weight(nodes):
     """Σ w over all sites, and over messages that nobody has used."""
     total, names = sum(float(node.run._at.state.w.sum()) for node in nodes), [node.site.name for node in nodes]
-    journals = [Journal(node.site.state / "journal.sqlite", node.built.description.network) for node in nodes]
+    journals = [Journal(node.site.state / "journal.sqlite", node.parts.description.digest) for node in nodes]
     for i, (node, journal) in enumerate(zip(nodes, journals, strict=True)):
         for sent in journal._sent("fate IN (?, ?)", (Fate.UNKNOWN, Fate.MISSED)):
             j = names.index(sent.receiver)
             if journals[j].used(sent.verb, names[i]) is None:
-                link = Link(node.built.description.network, names[i], names[j])
+                link = Link(node.parts.description.digest, names[i], names[j])
                 w = float(decode(sent.data, link).tensors["1"])
-                total += float(node.built.graph.at(sent.verb.round)[j, i]) * w
+                total += float(node.parts.graph.at(sent.verb.round)[j, i]) * w
     for journal in journals:
         journal.shut()
     return total

@@ -19,7 +19,7 @@ def _group() -> None:
 
 
 @network.command("init")
-def init(
+def create_network(
     folder: Annotated[Path, typer.Argument(help="The folder to make.")],
     sites: Annotated[int, typer.Option(min=2, help="How many sites.")] = 6,
     config: Annotated[Path | None, typer.Option(help="A TOML file of `tacit train`; else the example.")] = None,
@@ -31,7 +31,7 @@ def init(
 ) -> None:
     """Write the files of a network: what all agree on, and a folder a site with its certificate and its data."""
     from tacit.runs import Config
-    from tacit.sites.setup import init as make
+    from tacit.sites.setup import create_network as make
 
     with err.status("Preparing: data, certificates, and the noise for the privacy asked for"):
         made = make(folder, sites, Config.load(config, set_ or []), hosts=host or (), noise_seed=noise_seed)

@@ -26,26 +26,27 @@ def node(
     import logging
 
     from tacit.sites import logs
-    from tacit.sites.build import build
-    from tacit.sites.config import Site
-    from tacit.sites.node import Node, alone
-    from tacit.sites.watch import Watch
+    from tacit.sites.build import build_site
+    from tacit.sites.config import SiteConfig
+    from tacit.sites.metrics_server import MetricsServer
+    from tacit.sites.node import Node
+    from tacit.sites.private_state import exclusive_lock
 
     os.umask(0o077)  # what a site keeps is nobody else's
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # strangers' connections may not use them up
-    site = Site.load(file)
+    site = SiteConfig.load(file)
     with ExitStack() as stack:
-        stack.enter_context(alone(site.state))
-        logs.setup(site.name, log_file, human)
+        stack.enter_context(exclusive_lock(site.state))
+        logs.configure(site.name, log_file, human)
         if verbose:
             logging.getLogger("tacit.sites").setLevel(logging.DEBUG)
-        stack.enter_context(logs.native())
+        stack.enter_context(logs.capture_native_stderr())
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: a clean end, to be taken up again
-        running = Node(build(site))
-        if site.watch is not None:
-            stack.enter_context(Watch(site.watch, running.status))
-        result = running.work()
+        running = Node(build_site(site))
+        if site.metrics_address is not None:
+            stack.enter_context(MetricsServer(site.metrics_address, running.status))
+        result = running.go()
     _report(result, running.run, as_json)
     if getattr(running.run, "interrupted", False):
         raise typer.Exit(INTERRUPTED)

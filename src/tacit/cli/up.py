@@ -20,8 +20,8 @@ from tacit.cli.app import INTERRUPTED, app, emit, err, say
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
-    from tacit.sites.status import Status
-    from tacit.sites.up import Network
+    from tacit.sites.status import SiteStatus
+    from tacit.sites.supervisor import Supervisor
 
 _SITES = 6
 _LINE = 10.0  # seconds between two lines where there is no terminal
@@ -47,14 +47,14 @@ def up(
         raise typer.Exit(INTERRUPTED if network.interrupted else 1)
 
 
-def _network(folder: Path, sites: int | None) -> Network:
-    from tacit.sites.setup import init
-    from tacit.sites.up import Network
+def _network(folder: Path, sites: int | None) -> Supervisor:
+    from tacit.sites.setup import create_network
+    from tacit.sites.supervisor import Supervisor
 
     if not (folder / "network.toml").exists():
         with err.status("Preparing: data, certificates, and the noise for the privacy asked for"):
-            init(folder, sites or _SITES)
-    network = Network(folder)
+            create_network(folder, sites or _SITES)
+    network = Supervisor(folder)
     if sites not in (None, len(network.sites)):
         raise TacitError(
             f"{folder} has {len(network.sites)} sites, not {sites}: leave out --sites, or name a new folder"
@@ -63,7 +63,7 @@ def _network(folder: Path, sites: int | None) -> Network:
 
 
 @contextmanager
-def _view(quiet: bool) -> Iterator[Callable[[Network], None]]:
+def _view(quiet: bool) -> Iterator[Callable[[Supervisor], None]]:
     """What is shown of a network on standard error, twice a second."""
     if quiet:
         yield lambda network: None
@@ -80,7 +80,7 @@ class _Lines:
     def __init__(self) -> None:
         self._next = 0.0
 
-    def show(self, network: Network) -> None:
+    def show(self, network: Supervisor) -> None:
         for line in network.news:
             err.print(line, highlight=False, markup=False, soft_wrap=True, emoji=False)
         if time.monotonic() >= self._next:
@@ -88,7 +88,7 @@ class _Lines:
             err.print(_line([site.status for site in network.sites]), highlight=False, soft_wrap=True)
 
 
-def _line(all_: list[Status]) -> str:
+def _line(all_: list[SiteStatus]) -> str:
     """All sites in a line: the numbers are those of the site that is furthest behind, or has spent most."""
     states = Counter(status.state for status in all_)
     worst = max(all_, key=lambda status: float("inf") if status.epsilon is None else status.epsilon)
@@ -96,7 +96,7 @@ def _line(all_: list[Status]) -> str:
     return f"round {min(status.round for status in all_)} of {worst.rounds}  {told}  guaranteed ε {_epsilon(worst)}"
 
 
-def _table(network: Network) -> Group:
+def _table(network: Supervisor) -> Group:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("site", "state", "", "round", "guaranteed ε", "accuracy", "peers", "sent"):
         table.add_column(name, justify="right" if name in ("round", "guaranteed ε", "accuracy", "sent") else "left")
@@ -116,7 +116,7 @@ def _table(network: Network) -> Group:
     return Group(table, *(Text(line, style="dim", overflow="ellipsis", no_wrap=True) for line in network.notes))
 
 
-def _epsilon(status: Status) -> str:
+def _epsilon(status: SiteStatus) -> str:
     from tacit.privacy.statement import rounded_up
 
     if status.epsilon is None:
@@ -124,7 +124,7 @@ def _epsilon(status: Status) -> str:
     return rounded_up(status.epsilon, 3)
 
 
-def _report(network: Network, result: dict[str, Any]) -> None:
+def _report(network: Supervisor, result: dict[str, Any]) -> None:
     count, first = len(network.sites), network.sites[0]
     least = min(site.status.round for site in network.sites)
     if network.finished:
@@ -134,8 +134,8 @@ def _report(network: Network, result: dict[str, Any]) -> None:
             say(f"The site that spent most: {network.privacy.sentence()}")
         say(f"Everything is in {network.folder}; each site has a page, such as {first.site.state}/report.html.")
     elif network.interrupted:
-        say(f"All {count} sites have stopped, at round {least} of {network.agreed.rounds}, and what they have is kept.")
-        say(f"Go on with: tacit up {network.folder}")
+        rounds = network.network_config.rounds
+        say(f"All {count} sites stopped at round {least} of {rounds}. Resume with: tacit up {network.folder}")
     else:
         err.print("error:", result["error"], style="red", highlight=False, soft_wrap=True, markup=False, emoji=False)
         say(f"All {count} sites have stopped; each has a log, such as {network.folder / first.name}/log.jsonl.")

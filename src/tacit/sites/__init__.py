@@ -1,27 +1,27 @@
 """One organisation, one process: what sites say to each other, who they are, and what they have agreed on."""
 
-from tacit.sites.certificates import Pair, check_name, make_authority, make_site
-from tacit.sites.description import Description, mismatch
+from tacit.sites.certificates import CertificateFiles, check_site_name, create_authority, create_site_certificate
+from tacit.sites.description import NetworkDescription, first_difference
+from tacit.sites.identity import SiteIdentity, identity, problem
 from tacit.sites.payload import WireError, fits
-from tacit.sites.trust import Identity, identity, problem
 from tacit.sites.wire import VALUES, Kind, Link, Message, decode, encode
 
 __all__ = [
     "VALUES",
-    "Description",
-    "Identity",
+    "CertificateFiles",
     "Kind",
     "Link",
     "Message",
-    "Pair",
+    "NetworkDescription",
+    "SiteIdentity",
     "WireError",
-    "check_name",
+    "check_site_name",
+    "create_authority",
+    "create_site_certificate",
     "decode",
     "encode",
+    "first_difference",
     "fits",
     "identity",
-    "make_authority",
-    "make_site",
-    "mismatch",
     "problem",
 ]

@@ -19,25 +19,25 @@ from tacit.privacy.noise import Noise
 from tacit.privacy.planning import plan
 from tacit.runs.build import Own, check_names, named_algorithm, named_graph, named_model, task_of, with_target
 from tacit.runs.config import Config
-from tacit.sites.config import Site
-from tacit.sites.description import Description
-from tacit.sites.secret import kept
-from tacit.sites.signals import clip_of, graph_method, learns_graph, signals
+from tacit.sites.config import SiteConfig
+from tacit.sites.description import NetworkDescription
+from tacit.sites.private_state import open_private_state
+from tacit.sites.signals import graph_method, is_graph_learning, signal_clip, signals
 from tacit.tasks import Dataset, Task, datasets
 
 
 @dataclass(frozen=True)
-class Built:
+class SiteParts:
     """A site's part in the run: one node, its records or signals, and what all sites agreed on.
 
     `config` is the run's as a simulation has it, with this site's data. Noise is calibrated for the site's own sampling
     rate, since nobody knows that of others; ledger and budget are those of its task.
     """
 
-    site: Site
+    site: SiteConfig
     node: int
     config: Config
-    description: Description
+    description: NetworkDescription
     graph: Graph
     algorithm: Algorithm[Any] | GraphMethod[Any]
     task: Task | Signals
@@ -55,42 +55,42 @@ class Built:
         return self.task.ledger
 
 
-def build(site: Site) -> Built:
+def build_site(site: SiteConfig) -> SiteParts:
     """The pieces of a site's run. Its state folder is made, and a key for its noise, if they are not there.
 
     Everything that can be wrong is found here, before anything has left.
     """
-    config = site.agreed.config(data=site.data)
-    return _graph_learner(site, config) if learns_graph(config.algorithm) else _trainer(site, config)
+    config = site.network_config.config(data=site.data)
+    return _graph_learner(site, config) if is_graph_learning(config.algorithm) else _trainer(site, config)
 
 
-def _trainer(site: Site, config: Config) -> Built:
+def _trainer(site: SiteConfig, config: Config) -> SiteParts:
     check_names(config, Own())
     algorithm = named_algorithm(config.algorithm).with_rounds(config.rounds)
     graph = named_graph(config.graph)
     require(graph, *algorithm.needs, who=algorithm.title)
-    data, names, order = _records(site), site.agreed.names, site.agreed.data.order
+    data, names, order = _records(site), site.network_config.names, site.network_config.data.order
     model = named_model(config, data, algorithm)
     form = (data.inputs, data.classes)
-    description = Description.of(config, names, graph, model, *form, labels=order, name=site.agreed.name)
-    ledger, noise = kept(site.state, _run(description, data.x.numpy(), data.y.numpy()), site.noise_seed)
+    description = NetworkDescription.of(config, names, graph, model, *form, labels=order, name=site.network_config.name)
+    ledger, noise = open_private_state(site.state, _run(description, data.x.numpy(), data.y.numpy()), site.noise_seed)
     task = task_of(config, model, data, [np.arange(len(data.y))], noise, np.array([site.node]))
     algorithm, budget = with_target(algorithm, task, graph, config.privacy)
     task.ledger, ledger.budget = ledger, _covering(budget, config.rounds)
-    return Built(site, site.node, config, description, graph, algorithm, task)
+    return SiteParts(site, site.node, config, description, graph, algorithm, task)
 
 
-def _graph_learner(site: Site, config: Config) -> Built:
-    privacy, agreed = config.privacy, site.agreed
+def _graph_learner(site: SiteConfig, config: Config) -> SiteParts:
+    privacy, agreed = config.privacy, site.network_config
     method = graph_method(config.algorithm, config.rounds, privacy)
     graph = named_graph(config.graph)
     table = np.asarray(signals.build(site.data.name, site.data.parameters))
-    task = Signals([table], clip=clip_of(config.algorithm), nodes=np.array([site.node]))
+    task = Signals([table], clip=signal_clip(config.algorithm), nodes=np.array([site.node]))
     if task.d != agreed.data.vertices:
         raise _unlike(site, f"signals on {task.d} vertices", f"on {agreed.data.vertices}")
     method.check(task, graph)
-    description = Description.of(config, agreed.names, graph, vertices=task.d, name=agreed.name)
-    task.ledger, task.noise = kept(site.state, _run(description, task.clients[0]), site.noise_seed)
+    description = NetworkDescription.of(config, agreed.names, graph, vertices=task.d, name=agreed.name)
+    task.ledger, task.noise = open_private_state(site.state, _run(description, task.clients[0]), site.noise_seed)
     limit = privacy.budget or privacy.epsilon
     if limit is not None:
         if method.noise is None:
@@ -98,12 +98,12 @@ def _graph_learner(site: Site, config: Config) -> Built:
         budget = Budget(limit, privacy.delta)
         budget.accept(plan(method, task.sampling, task.nodes))
         task.ledger.budget = _covering(budget, config.rounds)
-    return Built(site, site.node, config, description, graph, method, task)
+    return SiteParts(site, site.node, config, description, graph, method, task)
 
 
-def _records(site: Site) -> Dataset:
+def _records(site: SiteConfig) -> Dataset:
     """The site's data set, with classes numbered as all sites do, and of the form that all have."""
-    name, params, form = site.data.name, site.data.parameters, site.agreed.data
+    name, params, form = site.data.name, site.data.parameters, site.network_config.data
     labels = {"labels": list(form.order)} if "labels" in datasets.parameters(name) else {}
     if params.get("labels", labels.get("labels")) != labels.get("labels"):
         raise TacitError(f"{site.name}: data.labels are not those of {site.network}: leave them out")
@@ -117,7 +117,7 @@ def _records(site: Site) -> Dataset:
     return data
 
 
-def _unlike(site: Site, here: str, agreed: str) -> TacitError:
+def _unlike(site: SiteConfig, here: str, agreed: str) -> TacitError:
     return TacitError(f"{site.name}: the data have {here}, and {site.network} says {agreed}")
 
 
@@ -131,9 +131,9 @@ def _covering(budget: Budget | None, rounds: int) -> Budget | None:
     return budget
 
 
-def _run(description: Description, *arrays: npt.NDArray[Any]) -> bytes:
+def _run(description: NetworkDescription, *arrays: npt.NDArray[Any]) -> bytes:
     """A digest of all that decides which values this site's noise is added to."""
-    digest = hashlib.blake2b(description.network.encode())
+    digest = hashlib.blake2b(description.digest.encode())
     for array in arrays:
         digest.update(f" {array.shape} {array.dtype} ".encode())
         digest.update(np.ascontiguousarray(array).data)

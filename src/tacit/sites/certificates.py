@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tacit.errors import TacitError
-from tacit.sites.trust import dates, dns_names, identity, issued, parse, parse_key, read, same_key, shown
+from tacit.sites.identity import dates, dns_names, identity, issued, parse, parse_key, read, same_key
+from tacit.sites.text import printable
 
 AUTHORITY = "authority"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")
@@ -27,32 +28,32 @@ _SKEW = timedelta(minutes=5)  # by which the clocks of two sites may differ
 
 
 @dataclass(frozen=True)
-class Pair:
+class CertificateFiles:
     """The files of a certificate and of its secret key."""
 
     certificate: Path
     key: Path
 
     @classmethod
-    def named(cls, folder: Path, name: str) -> Pair:
+    def named(cls, folder: Path, name: str) -> CertificateFiles:
         return cls(folder / f"{name}.crt", folder / f"{name}.key")
 
 
-def check_name(name: str) -> str:
+def check_site_name(name: str) -> str:
     """A site's name is a host name in small letters: TLS itself can then check it.
 
-    >>> check_name("Hospital A")
+    >>> check_site_name("Hospital A")
     Traceback (most recent call last):
     tacit.errors.TacitError: "Hospital A" cannot name a site: small letters, digits, hyphens and dots can
     """
     if len(name) > 64 or not _NAME.fullmatch(name) or name in _RESERVED:
-        raise TacitError(f'"{shown(name)}" cannot name a site: small letters, digits, hyphens and dots can')
+        raise TacitError(f'"{printable(name)}" cannot name a site: small letters, digits, hyphens and dots can')
     return name
 
 
-def make_authority(folder: Path) -> Pair:
+def create_authority(folder: Path) -> CertificateFiles:
     """A private authority for trying out: made once, and taken as it is ever after."""
-    pair = Pair.named(folder, AUTHORITY)
+    pair = CertificateFiles.named(folder, AUTHORITY)
     if pair.certificate.exists():  # a key alone has signed nothing yet
         key, authority = _load(pair)
         if not same_key(key.public_key(), authority.public_key()):
@@ -72,15 +73,15 @@ def make_authority(folder: Path) -> Pair:
     return pair
 
 
-def make_site(folder: Path, name: str, hosts: Sequence[str] = ()) -> Pair:
+def create_site_certificate(folder: Path, name: str, hosts: Sequence[str] = ()) -> CertificateFiles:
     """The certificate of the site `name`, signed by the authority in `folder`.
 
     It is good for `localhost`, 127.0.0.1 and `hosts`, as a server and as a client. One that is good for all of them
     and for a month more is left alone; else it gets a new one. What another authority gave is never replaced.
     """
-    check_name(name)
-    signing, authority = _load(make_authority(folder))
-    pair = Pair.named(folder, name)
+    check_site_name(name)
+    signing, authority = _load(create_authority(folder))
+    pair = CertificateFiles.named(folder, name)
     every = dict.fromkeys([name, "localhost", "127.0.0.1", *hosts])
     wanted = x509.SubjectAlternativeName([_general(host) for host in every])
     _check_apart(folder, name, wanted)
@@ -112,7 +113,7 @@ def _check_apart(folder: Path, name: str, wanted: x509.SubjectAlternativeName) -
             raise TacitError(f'the sites "{name}" and "{whose}" cannot have each other\'s names as host names')
 
 
-def _still_good(pair: Pair, authority: x509.Certificate, wanted: x509.SubjectAlternativeName) -> bool:
+def _still_good(pair: CertificateFiles, authority: x509.Certificate, wanted: x509.SubjectAlternativeName) -> bool:
     leaf = parse(read(pair.certificate), str(pair.certificate))[0]
     if not issued(leaf, authority):
         raise TacitError(f"{pair.certificate} is from another authority, and stays as it is: give another folder")
@@ -165,22 +166,22 @@ def _general(host: str) -> x509.GeneralName:
         return x509.DNSName(host.lower())
 
 
-def _load(pair: Pair) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+def _load(pair: CertificateFiles) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
     key = parse_key(read(pair.key), str(pair.key))
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise TacitError(f"{pair.key} is not the secret key of an elliptic curve")
     return key, parse(read(pair.certificate), str(pair.certificate))[0]
 
 
-def _keep(pair: Pair, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
+def _keep(pair: CertificateFiles, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
     secret = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    write_secret(pair.key, secret)
-    write_secret(pair.certificate, certificate.public_bytes(serialization.Encoding.PEM))
+    write_private_file(pair.key, secret)
+    write_private_file(pair.certificate, certificate.public_bytes(serialization.Encoding.PEM))
 
 
-def write_secret(path: Path, data: bytes) -> None:
+def write_private_file(path: Path, data: bytes) -> None:
     """The whole file or nothing, for the owner's eyes from its first byte."""
     part = path.with_name(path.name + ".part")
     try:

@@ -12,9 +12,9 @@ from pydantic import AfterValidator, Field
 
 from tacit.errors import TacitError, unknown
 from tacit.runs.config import Batch, Choice, Config, PrivacyTarget, Section, checked, read_toml
-from tacit.sites.description import SiteName, repeated
-from tacit.sites.signals import learns_graph
-from tacit.sites.trust import Identity
+from tacit.sites.description import SiteName, first_duplicate
+from tacit.sites.identity import SiteIdentity
+from tacit.sites.signals import is_graph_learning
 from tacit.tasks.data.checks import Label
 
 _ADDRESS = re.compile(r"(?P<host>[^\s:/\[\]]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})")
@@ -31,14 +31,14 @@ def _address(value: str) -> str:
 Address = Annotated[str, AfterValidator(_address)]
 
 
-class Member(Section):
+class SiteAddress(Section):
     """A site as the others know it."""
 
     name: SiteName
     address: Address
 
 
-class Form(Section):
+class DataFormat(Section):
     """What every site's data look like: records of a shape with labels in this order, or signals on vertices.
 
     `classes` = C alone stands for the labels 0 … C − 1.
@@ -55,15 +55,15 @@ class Form(Section):
         return self.labels or tuple(range(self.classes or 0))
 
 
-class Agreed(Section):
+class NetworkConfig(Section):
     """network.toml, the same at every site. The first of the sites is node 0, and so on.
 
     >>> table = {"name": "hospitals", "rounds": 9, "data": {"inputs": [64], "classes": 10}, "graph": "ring"}
     >>> sites = [{"name": f"site-{i}", "address": f"127.0.0.1:{7400 + i}"} for i in (1, 2, 3)]
-    >>> agreed = Agreed.parse({**table, "algorithm": "sgp", "model": "logistic", "sites": sites})
+    >>> agreed = NetworkConfig.parse({**table, "algorithm": "sgp", "model": "logistic", "sites": sites})
     >>> agreed.names, agreed.config().graph.parameters
     (('site-1', 'site-2', 'site-3'), {'nodes': 3})
-    >>> Agreed.parse({**table, "algorithm": "sgp", "sites": [{"name": "site-1", "adress": "here:1"}]})
+    >>> NetworkConfig.parse({**table, "algorithm": "sgp", "sites": [{"name": "site-1", "adress": "here:1"}]})
     Traceback (most recent call last):
     tacit.errors.TacitError: unknown key of [sites] in the network "adress"; did you mean "address"?
     """
@@ -72,23 +72,23 @@ class Agreed(Section):
     rounds: int = Field(ge=1)
     seed: int = Field(default=0, ge=0, lt=2**63)
     evaluate_every: int | None = Field(default=None, ge=1)
-    data: Form
+    data: DataFormat
     graph: Choice
     algorithm: Choice
     model: Choice | None = None
     batch: Batch | None = None
     privacy: PrivacyTarget = PrivacyTarget()
-    sites: tuple[Member, ...] = Field(min_length=1)
+    sites: tuple[SiteAddress, ...] = Field(min_length=1)
 
     @classmethod
-    def parse(cls, table: Mapping[str, Any], where: str = "the network") -> Agreed:
+    def parse(cls, table: Mapping[str, Any], where: str = "the network") -> NetworkConfig:
         agreed = checked(cls, table, where)
         if wrong := agreed._wrong() or agreed._misformed():
             raise TacitError(f"{where}: {wrong}")
         return agreed
 
     @classmethod
-    def load(cls, path: Path) -> Agreed:
+    def load(cls, path: Path) -> NetworkConfig:
         """The file at `path`; files that it names are beside it."""
         agreed = cls.parse(read_toml(path), str(path))
         parts = {key: getattr(agreed, key) for key in ("graph", "algorithm", "model")}
@@ -102,7 +102,7 @@ class Agreed(Section):
 
     def _wrong(self) -> str | None:
         """What cannot be in any network, as a sentence."""
-        if twice := repeated(self.names) or repeated([site.address for site in self.sites]):
+        if twice := first_duplicate(self.names) or first_duplicate([site.address for site in self.sites]):
             return f"there are two sites {twice}"
         if "nodes" in self.graph.parameters:
             return "graph.nodes is the number of sites: leave it out"
@@ -110,7 +110,7 @@ class Agreed(Section):
 
     def _misformed(self) -> str | None:
         """What a network that learns a model lacks or has too much, and one that learns a graph."""
-        graph, data = learns_graph(self.algorithm), self.data
+        graph, data = is_graph_learning(self.algorithm), self.data
         records = {"data.inputs": data.inputs, "model": self.model}
         signals = {"data.vertices": data.vertices}
         beside = {"data.labels": data.labels, "data.classes": data.classes, "batch": self.batch}
@@ -122,7 +122,7 @@ class Agreed(Section):
             return f"{learns}, and {idle[0]} is for other networks: leave it out"
         if not graph and (data.labels is None) == (data.classes is None):
             return "give data.labels or data.classes, and one of them only"
-        twice = None if graph else repeated(data.order)
+        twice = None if graph else first_duplicate(data.order)
         return None if twice is None else f"data.labels has {twice!r} twice"
 
     def config(self, data: Choice | None = None, sharding: Choice | None = None) -> Config:
@@ -141,10 +141,10 @@ class Certificates(Section):
     authority: Path
 
 
-class Site(Section):
+class SiteConfig(Section):
     """NODE.toml, a site's own. Paths are relative to the file.
 
-    `patience` are seconds that a neighbour may be silent. With `noise_seed` the noise is that of a simulation and
+    `peer_timeout` are seconds that a neighbour may be silent. With `noise_seed` the noise is that of a simulation and
     protects nothing; else it comes from a secret key in the `state` folder.
     """
 
@@ -152,15 +152,15 @@ class Site(Section):
     network: Path
     listen: Address | None = None
     state: Path = Path("state")
-    patience: float = Field(default=30.0, gt=0, allow_inf_nan=False)
+    peer_timeout: float = Field(default=30.0, gt=0, allow_inf_nan=False)
     checkpoint_every: int = Field(default=10, ge=1)
-    watch: Address | None = None
+    metrics_address: Address | None = None
     noise_seed: int | None = Field(default=None, ge=0, lt=2**63)
     certificates: Certificates
     data: Choice
 
     @classmethod
-    def load(cls, path: Path) -> Site:
+    def load(cls, path: Path) -> SiteConfig:
         """The file at `path`, with the network and the certificates that it names, and all that they must be."""
         written = checked(cls, read_toml(path), str(path))
         folder, files = path.parent, written.certificates
@@ -172,31 +172,33 @@ class Site(Section):
                 "data": _placed(written.data, folder),
             }
         )
-        if site.name not in site.agreed.names:
-            raise TacitError(f"{path}: " + str(unknown(f"site of {site.network}", site.name, site.agreed.names)))
+        if site.name not in site.network_config.names:
+            raise TacitError(
+                f"{path}: " + str(unknown(f"site of {site.network}", site.name, site.network_config.names))
+            )
         if site.identity.name != site.name:
             raise TacitError(f'{files.certificate} is the certificate of "{site.identity.name}", not of "{site.name}"')
         return site
 
     @cached_property
-    def agreed(self) -> Agreed:
+    def network_config(self) -> NetworkConfig:
         """What all sites have agreed on, as it was when first asked for."""
-        return Agreed.load(self.network)
+        return NetworkConfig.load(self.network)
 
     @cached_property
-    def identity(self) -> Identity:
+    def identity(self) -> SiteIdentity:
         """Who it is for the others, likewise."""
-        return Identity.load(self.certificates.certificate, self.certificates.key, self.certificates.authority)
+        return SiteIdentity.load(self.certificates.certificate, self.certificates.key, self.certificates.authority)
 
     @property
     def node(self) -> int:
         """Its number in the network."""
-        return self.agreed.names.index(self.name)
+        return self.network_config.names.index(self.name)
 
     @property
-    def listening(self) -> str:
+    def listen_address(self) -> str:
         """Where it listens: where it says, or at the port that the others know, on all interfaces."""
-        port = self.agreed.sites[self.node].address.rpartition(":")[2]
+        port = self.network_config.sites[self.node].address.rpartition(":")[2]
         return self.listen or f"{_ANYWHERE}:{port}"
 
 

@@ -18,9 +18,9 @@ from tacit.errors import TacitError
 from tacit.graphs import Graph, graphs
 from tacit.registry import Registry, invalid
 from tacit.runs.config import Batch, Choice, Config, PrivacyTarget, Section
-from tacit.sites.certificates import check_name
+from tacit.sites.certificates import check_site_name
 from tacit.sites.signals import graph_methods
-from tacit.sites.trust import shown
+from tacit.sites.text import printable
 from tacit.tasks import Model, models
 from tacit.tasks.data.checks import Label
 
@@ -34,7 +34,7 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 def _site(name: str) -> str:
     try:
-        return check_name(name)
+        return check_site_name(name)
     except TacitError as error:
         raise ValueError(str(error)) from None
 
@@ -42,13 +42,13 @@ def _site(name: str) -> str:
 SiteName = Annotated[str, AfterValidator(_site)]
 
 
-def repeated(values: Iterable[T]) -> T | None:
+def first_duplicate(values: Iterable[T]) -> T | None:
     """One that is there more than once."""
     value, times = Counter(values).most_common(1)[0]
     return value if times > 1 else None
 
 
-class Description(Section):
+class NetworkDescription(Section):
     """The agreed part of a run: what must be the same at every site, and nothing that is a site's own.
 
     Sites are numbered as they are listed. `seed` is that of public randomness, such as the parameters all start from.
@@ -78,7 +78,7 @@ class Description(Section):
     @field_validator("sites")
     @classmethod
     def _once(cls, sites: tuple[str, ...]) -> tuple[str, ...]:
-        if twice := repeated(sites):
+        if twice := first_duplicate(sites):
             raise ValueError(f"the site {twice} is there twice")
         return sites
 
@@ -95,7 +95,7 @@ class Description(Section):
         labels: Sequence[Label] | None = None,
         vertices: int | None = None,
         name: str | None = None,
-    ) -> Description:
+    ) -> NetworkDescription:
         """What a config says, with the graph and the model that were built from it, and the form of the data."""
         trained = model is not None
         if len(sites) != graph.nodes:
@@ -127,7 +127,7 @@ class Description(Section):
         )
 
     @classmethod
-    def parse(cls, text: str, where: str = "the description") -> Description:
+    def parse(cls, text: str, where: str = "the description") -> NetworkDescription:
         """A description from its text, which may be anything."""
         try:
             made = cls.model_validate_json(text, strict=True)
@@ -137,7 +137,7 @@ class Description(Section):
             first = error.errors()[0]
             if first["type"] == "json_invalid":
                 raise TacitError(f"{where} is not valid JSON") from None
-            raise TacitError(shown(str(invalid(where, error)), 300)) from None
+            raise TacitError(printable(str(invalid(where, error)), 300)) from None
 
     @property
     def text(self) -> str:
@@ -145,22 +145,22 @@ class Description(Section):
         return _canonical(self.model_dump(mode="json", exclude_none=True))
 
     @property
-    def network(self) -> str:
+    def digest(self) -> str:
         """The digest of the text, which names the network in every message."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
-def mismatch(mine: Description, theirs: Description) -> str | None:
+def first_difference(mine: NetworkDescription, theirs: NetworkDescription) -> str | None:
     """The first key in which two descriptions differ, as a sentence; None if there is none."""
     here, there = dict(_flat("", json.loads(mine.text))), dict(_flat("", json.loads(theirs.text)))
     for key in sorted(here | there, key=lambda key: (key in _DIGESTS, key)):
         if key not in here or key not in there or here[key] != there[key]:
-            return f"{shown(key)} is {_told(here, key)} here and {_told(there, key)} there"
+            return f"{printable(key)} is {_told(here, key)} here and {_told(there, key)} there"
     return None
 
 
 def _told(values: dict[str, Any], key: str) -> str:
-    return shown(json.dumps(values[key], ensure_ascii=False)) if key in values else "not given"
+    return printable(json.dumps(values[key], ensure_ascii=False)) if key in values else "not given"
 
 
 def _flat(key: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -18,11 +18,11 @@ from typing import Protocol
 from torch import Tensor
 
 from tacit.errors import TacitError
-from tacit.sites.description import Description, mismatch
+from tacit.sites.description import NetworkDescription, first_difference
 from tacit.sites.journal import Fate, Journal, Sent, Verb, digest
 from tacit.sites.payload import Expected, WireError, fits
 from tacit.sites.standing import Standing
-from tacit.sites.trust import shown
+from tacit.sites.text import printable
 from tacit.sites.wire import MOST, VALUES, Kind, Link, Message, decode, encode
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class Incoming:
     def __init__(
         self,
         journal: Journal,
-        description: Description,
+        description: NetworkDescription,
         me: str,
         wires: Wires,
         speaks: Callable[[Verb, str], bool],
@@ -147,8 +147,8 @@ class Incoming:
 
     def _refusal(self, peer: str, error: WireError) -> list[bytes]:
         self.counts["refused"] += 1
-        log.warning("refused: %s", shown(str(error), 300), extra={"peer": peer})
-        return [encode(Message(self._link(peer), Kind.REFUSED, self._round, text=shown(str(error), 300)))]
+        log.warning("refused: %s", printable(str(error), 300), extra={"peer": peer})
+        return [encode(Message(self._link(peer), Kind.REFUSED, self._round, text=printable(str(error), 300)))]
 
     def _taken(self, message: Message, data: bytes) -> list[Message]:
         peer = self.peers[message.link.sender]
@@ -217,9 +217,9 @@ class Incoming:
 
     def _greeted(self, message: Message) -> list[Message]:
         sender = message.link.sender
-        if message.link.network != self._description.network:
+        if message.link.network != self._description.digest:
             try:
-                why = mismatch(self._description, Description.parse(message.text))
+                why = first_difference(self._description, NetworkDescription.parse(message.text))
             except TacitError as error:
                 why = str(error)
             raise WireError(f"{sender} knows another network: {why or 'its description is written otherwise'}")
@@ -270,7 +270,7 @@ class Incoming:
         self._wires.answer(peer, encode(message, self._most))
 
     def _link(self, to: str) -> Link:
-        return Link(self._description.network, self.me, to)
+        return Link(self._description.digest, self.me, to)
 
 
 def head(verb: Verb) -> tuple[Kind, int, int]:

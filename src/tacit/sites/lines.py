@@ -16,8 +16,9 @@ from typing import Any
 import grpc
 
 from tacit.errors import TacitError
+from tacit.sites.identity import SiteIdentity
 from tacit.sites.post import Post
-from tacit.sites.trust import Identity, shown
+from tacit.sites.text import printable
 from tacit.sites.wire import MOST
 from tacit.tasks.gradients import memory
 
@@ -62,7 +63,7 @@ def options(most: int = MOST) -> tuple[tuple[str, int], ...]:
 class Lines:
     """All lines of a site, in a thread of their own. `addresses` are those of the other sites by name."""
 
-    def __init__(self, identity: Identity, listen: str, addresses: Mapping[str, str], most: int = MOST) -> None:
+    def __init__(self, identity: SiteIdentity, listen: str, addresses: Mapping[str, str], most: int = MOST) -> None:
         self._identity, self._listen, self._addresses, self._most = identity, listen, addresses, most
         self._thread: threading.Thread | None = None
         self._to: dict[str, Queue | None] = {}  # by those we dial; None while there is no line
@@ -163,7 +164,8 @@ class Lines:
         peer = names[0].decode(errors="replace") if len(names) == 1 else ""
         if peer not in self._post.peers:
             log.warning(
-                "turned away: its certificate is good, but it is no site of this network", extra={"peer": shown(peer)}
+                "turned away: its certificate is good, but it is no site of this network",
+                extra={"peer": printable(peer)},
             )
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "this is no site of the network")
         try:
@@ -281,5 +283,5 @@ class Lines:
 
 def _why(error: BaseException) -> str:
     if isinstance(error, grpc.aio.AioRpcError):
-        return shown(f"{error.code().name.lower()}: {error.details()}", 200)
-    return "no answer" if isinstance(error, TimeoutError) else shown(str(error))
+        return printable(f"{error.code().name.lower()}: {error.details()}", 200)
+    return "no answer" if isinstance(error, TimeoutError) else printable(str(error))

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tacit.errors import TacitError
-from tacit.sites.trust import shown
+from tacit.sites.text import printable
 
 log = logging.getLogger(__name__)
 _MOST = 400  # characters of a text in a line
@@ -36,7 +36,7 @@ _LEVELS = {"I": logging.INFO, "W": logging.WARNING}
 _OWN = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}  # a record's fields that are not extra
 
 
-def setup(site: str, file: Path | None = None, human: bool = False) -> logging.Handler:
+def configure(site: str, file: Path | None = None, human: bool = False) -> logging.Handler:
     """Send what Tacit (from INFO on) and its libraries (from WARNING on) log to stderr, or to the end of `file`.
 
     A line has time, level, site and event, then the fields that `extra` gave; with `human`, the same as plain text.
@@ -47,15 +47,15 @@ def setup(site: str, file: Path | None = None, human: bool = False) -> logging.H
     except OSError as error:
         raise TacitError(f"cannot write the log {file}: {error.strerror}") from None
     handler.setFormatter(_Lines(site, human))
-    clear()
+    reset()
     logging.getLogger().addHandler(handler)
     logging.getLogger("tacit").setLevel(logging.INFO)
     logging.captureWarnings(True)
     return handler
 
 
-def clear() -> None:
-    """Undo `setup`."""
+def reset() -> None:
+    """Undo `configure`."""
     for handler in list(logging.getLogger().handlers):
         if isinstance(handler, _Stderr | _File):
             logging.getLogger().removeHandler(handler)
@@ -65,7 +65,7 @@ def clear() -> None:
 
 
 class _Stderr(logging.StreamHandler[TextIO]):
-    """Whatever stderr is at the time: `native` changes it."""
+    """Whatever stderr is at the time: `capture_native_stderr` changes it."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
@@ -89,7 +89,7 @@ class _Lines(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")[:-6] + "Z",
             "level": record.levelname.lower(),
             "site": self._site,
-            "event": shown(" ".join(record.getMessage().split()), _MOST),
+            "event": printable(" ".join(record.getMessage().split()), _MOST),
         }
         extra = {key: _plain(value) for key, value in vars(record).items() if key not in _OWN}
         if record.exc_info and (error := record.exc_info[1]) is not None:
@@ -109,11 +109,11 @@ def _plain(value: Any) -> Any:
         return [_plain(one) for one in value]
     if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
-    return shown(" ".join(str(value).split()), _MOST)
+    return printable(" ".join(str(value).split()), _MOST)
 
 
 @contextmanager
-def native() -> Iterator[None]:
+def capture_native_stderr() -> Iterator[None]:
     """Turn what native code writes to file descriptor 2, such as gRPC's refused connections, into records of the log.
 
     What Python writes to `sys.stderr` goes where it went before. The pipe between never makes a writer wait: native

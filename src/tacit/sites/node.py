@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-from tacit.errors import TacitError
 from tacit.graph_learning import GraphMethod, Signals
 from tacit.graph_learning.files import write_graph
 from tacit.graph_learning.learner import matrices, to_networkx
@@ -20,13 +15,13 @@ from tacit.privacy.planning import guarantee, plan
 from tacit.runs import storage
 from tacit.runs.cost import finite
 from tacit.runs.run import Run
-from tacit.sites.build import Built
+from tacit.sites.build import SiteParts
 from tacit.sites.journal import Journal
 from tacit.sites.lines import Lines
 from tacit.sites.peers import Peers, neighbours, speaks
 from tacit.sites.post import Post
 from tacit.sites.run import SiteRun, check_journal
-from tacit.sites.status import State, Status
+from tacit.sites.status import SiteState, SiteStatus
 from tacit.tasks import Task
 
 log = logging.getLogger(__name__)
@@ -37,31 +32,33 @@ _LONG = 10  # patiences for which a site that is done stays for others that may 
 class Node:
     """One site's process: `work` does all of it, and `status` may be asked by any thread."""
 
-    def __init__(self, built: Built, wires: Callable[..., Lines] = Lines) -> None:
-        site, names = built.site, built.description.sites
-        self.built, self.site, self.state = built, site, "starting"
-        self.journal = Journal(site.state / "journal.sqlite", built.description.network)
-        most = _largest(built.task)
-        self.lines = wires(site.identity, site.listening, {one.name: one.address for one in site.agreed.sites}, most)
+    def __init__(self, parts: SiteParts, wires: Callable[..., Lines] = Lines) -> None:
+        site, names = parts.site, parts.description.sites
+        self.parts, self.site, self.state = parts, site, "starting"
+        self.journal = Journal(site.state / "journal.sqlite", parts.description.digest)
+        most = _largest(parts.task)
+        self.lines = wires(
+            site.identity, site.listen_address, {one.name: one.address for one in site.network_config.sites}, most
+        )
         self.post = Post(
             self.journal,
-            built.description,
+            parts.description,
             site.name,
             self.lines,
-            speaks(built.graph, names, site.name),
-            tolerates_dropout=getattr(built.algorithm, "tolerates_dropout", False),
+            speaks(parts.graph, names, site.name),
+            tolerates_dropout=getattr(parts.algorithm, "tolerates_dropout", False),
             most=most,
-            silence=site.patience,
+            silence=site.peer_timeout,
         )
-        costs = Costs(**built.config.network.model_dump())
-        self.network = Peers(built.graph, names, self.post, site.patience, costs)
+        costs = Costs(**parts.config.network.model_dump())
+        self.network = Peers(parts.graph, names, self.post, site.peer_timeout, costs)
         self.around = sorted({names[j] for j in self._neighbours()})
         self.run: SiteRun | Learning | None = None
         self._seen: dict[str, Any] = {"round": 0, "epsilon": None, "planned": None, "accuracy": None}
 
-    state: State
+    state: SiteState
 
-    def work(self, watch: Callable[[Status], None] = lambda status: None) -> dict[str, Any]:
+    def go(self, watch: Callable[[SiteStatus], None] = lambda status: None) -> dict[str, Any]:
         """All rounds that are left. What comes of it is in the state folder; told is the run in one object."""
         try:
             run = self.run = self.prepared()
@@ -69,7 +66,7 @@ class Node:
             self.lines.open(self.post)
             self.lines.dial(self.around)
             # One that starts again hears first what the others know of it; whoever is away then is not waited for.
-            self.post.meet(self.around, self.site.patience if self.journal.begun else None)
+            self.post.meet(self.around, self.site.peer_timeout if self.journal.begun else None)
             self.state = "running"
             result = self._train(run, watch) if isinstance(run, SiteRun) else self._learn(run, watch)
             if not run.interrupted:  # else it will be back
@@ -83,19 +80,19 @@ class Node:
             self.lines.shut()
             self.journal.shut()
 
-    def status(self) -> Status:
+    def status(self) -> SiteStatus:
         """What may be told to whoever watches. ε is at most this; it is computed now and then, ahead of the rounds."""
         counts, waiting = self.post.counts, self.post.waiting_for
         waits = bool(waiting) and self.state in ("starting", "running")
-        return Status(
+        return SiteStatus(
             site=self.site.name,
-            network=self.site.agreed.name,
-            digest=self.built.description.network,
-            algorithm=self.built.algorithm.title,
+            network=self.site.network_config.name,
+            digest=self.parts.description.digest,
+            algorithm=self.parts.algorithm.title,
             state="waiting" if waits else self.state,
             waiting_for=waiting,
             rounds=self._rounds,
-            delta=self.built.delta,
+            delta=self.parts.delta,
             **self._seen,
             **{key: counts[key] for key in ("sent", "received", "bytes_sent", "bytes_received")},
             **{key: counts[key] for key in ("refused", "missed", "returned")},
@@ -104,23 +101,23 @@ class Node:
 
     def prepared(self) -> SiteRun | Learning:
         """The run as it was left, or new; whatever is wrong with what is kept is found before anybody is called."""
-        built, folder = self.built, self.site.state
+        parts, folder = self.parts, self.site.state
         (folder / "result.json").unlink(missing_ok=True)  # what it says of ε is of an earlier end
-        if isinstance(built.task, Signals) and isinstance(built.algorithm, GraphMethod):
+        if isinstance(parts.task, Signals) and isinstance(parts.algorithm, GraphMethod):
             # Graph learning keeps no state on disk: it is done again from what was said and heard.
-            check_journal(built.algorithm, built.task, self.journal, 0, folder)
-            built.task.ledger.repeat(0)
-            spent = guarantee(plan(built.algorithm, built.task.sampling, built.task.nodes), built.delta)
+            check_journal(parts.algorithm, parts.task, self.journal, 0, folder)
+            parts.task.ledger.repeat(0)
+            spent = guarantee(plan(parts.algorithm, parts.task.sampling, parts.task.nodes), parts.delta)
             whole = finite(float(spent.max()))
             self._seen.update(epsilon=whole, planned=whole)
-            return Learning(built.task, built.algorithm, self.network, delta=built.delta)
+            return Learning(parts.task, parts.algorithm, self.network, delta=parts.delta)
         run = SiteRun(
-            built.task,
-            built.algorithm,
+            parts.task,
+            parts.algorithm,
             self.network,
-            delta=built.delta,
-            evaluate_every=built.config.evaluate_every,
-            config=built.config.as_dict(),
+            delta=parts.delta,
+            evaluate_every=parts.config.evaluate_every,
+            config=parts.config.as_dict(),
             site=self.site.name,
             journal=self.journal,
             checkpoint_every=self.site.checkpoint_every,
@@ -128,7 +125,7 @@ class Node:
         self._seen.update(round=run.t, epsilon=run.bound, planned=run.planned().guaranteed)
         return run
 
-    def _train(self, run: SiteRun, watch: Callable[[Status], None]) -> dict[str, Any]:
+    def _train(self, run: SiteRun, watch: Callable[[SiteStatus], None]) -> dict[str, Any]:
         def look(_: Run) -> None:
             last = run.history[-1] if run.history else {"round": None, "accuracy": None}
             self._seen.update(round=run.t, epsilon=run.bound, accuracy=last["accuracy"])
@@ -139,7 +136,7 @@ class Node:
         run.go(look)
         return run.result()
 
-    def _learn(self, run: Learning, watch: Callable[[Status], None]) -> dict[str, Any]:
+    def _learn(self, run: Learning, watch: Callable[[SiteStatus], None]) -> dict[str, Any]:
         folder = self.site.state
 
         def look(_: Learning) -> None:
@@ -158,22 +155,22 @@ class Node:
 
     @property
     def _rounds(self) -> int:
-        return self.built.algorithm.rounds
+        return self.parts.algorithm.rounds
 
     def _part(self, stopped: str | None) -> None:
         """Stay until everything said has its answer and the others are done too, but not for ever."""
         self.state = "finished"
         log.info("done: %s", stopped or "all rounds")
-        silent = self.post.settle(self.site.patience * (1 if self.post.tolerates_dropout else _LONG))
+        silent = self.post.settle(self.site.peer_timeout * (1 if self.post.tolerates_dropout else _LONG))
         if silent:
             log.warning("no answer from %s", ", ".join(sorted(silent)))
         self.post.leave(self.around, stopped or "done")
-        self.post.farewell(self.around, self.site.patience)
+        self.post.farewell(self.around, self.site.peer_timeout)
 
     def _neighbours(self) -> set[int]:
         """All that this node ever talks with."""
-        graph, node = self.built.graph, self.built.node
-        if not isinstance(self.built.task, Task):
+        graph, node = self.parts.graph, self.parts.node
+        if not isinstance(self.parts.task, Task):
             return set(range(graph.nodes)) - {node}
         return {j for t in range(graph.period or _ROUNDS) for side in neighbours(graph, node, t) for j in side}
 
@@ -181,17 +178,3 @@ class Node:
 def _largest(task: Task | Signals) -> int:
     """Bytes of the largest message: two vectors of doubles, and a description."""
     return (2 << 20) + 2 * 8 * (task.d if isinstance(task, Task) else task.p)
-
-
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """The only process that works in a folder: two with one ledger would each tell half of what was released."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise TacitError(f"another process works in {folder}: a site is one process") from None
-    finally:
-        os.close(handle)

@@ -12,7 +12,7 @@ from tacit.errors import TacitError
 from tacit.sites.incoming import Incoming, Tensors, head
 from tacit.sites.journal import Sent, Verb
 from tacit.sites.payload import Expected, WireError
-from tacit.sites.trust import shown
+from tacit.sites.text import printable
 from tacit.sites.wire import Kind, Message, encode
 
 log = logging.getLogger(__name__)
@@ -119,7 +119,7 @@ class Post(Incoming):
     def leave(self, others: Sequence[str], why: str = "") -> None:
         """Say GOODBYE."""
         for to in others:
-            self._wires.send(to, encode(Message(self._link(to), Kind.GOODBYE, self._next, text=shown(why, 500))))
+            self._wires.send(to, encode(Message(self._link(to), Kind.GOODBYE, self._next, text=printable(why, 500))))
 
     def _await(self, verb: Verb, expected: Mapping[str, Expected], patience: float) -> dict[str, tuple[bytes, Tensors]]:
         with self._changed:
@@ -185,7 +185,7 @@ class Post(Incoming):
             del self._held[verb, sender]
             self.counts["refused"] += 1
             log.warning("refused: %s", error, extra={"peer": sender})
-            self._answer(sender, message.answer(Kind.REFUSED, shown(str(error), 300)))
+            self._answer(sender, message.answer(Kind.REFUSED, printable(str(error), 300)))
 
     def _returned(self, sent: Sent) -> Returned:
         message = self._read(sent.data, self._link(sent.receiver))

@@ -18,9 +18,9 @@ from tacit.errors import TacitError
 from tacit.runs.build import from_config, named_graph
 from tacit.runs.config import EXAMPLE, Config
 from tacit.runs.storage import check_free, make_folder, write
-from tacit.sites.certificates import AUTHORITY, Pair, make_authority, make_site
-from tacit.sites.config import Site
-from tacit.sites.signals import graph_method, learns_graph
+from tacit.sites.certificates import AUTHORITY, CertificateFiles, create_authority, create_site_certificate
+from tacit.sites.config import SiteConfig
+from tacit.sites.signals import graph_method, is_graph_learning
 
 NETWORK, NODE, SIMULATION = "network.toml", "node.toml", "simulation.toml"
 _LOCAL = "127.0.0.1"
@@ -33,7 +33,7 @@ _SECTIONS = ("graph", "algorithm", "privacy")
 Arrays = dict[str, Any]
 
 
-class Made(NamedTuple):
+class NetworkFiles(NamedTuple):
     """The files that were written: the network's, each site's, and the config that `tacit train` takes."""
 
     network: Path
@@ -41,14 +41,14 @@ class Made(NamedTuple):
     simulation: Path | None
 
 
-def init(
+def create_network(
     folder: Path,
     sites: int,
     config: Config | None = None,
     *,
     hosts: Sequence[str] = (),
     noise_seed: int | None = None,
-) -> Made:
+) -> NetworkFiles:
     """Write a network of so many sites to the new folder `folder`, whole or not at all.
 
     The config's data are dealt to the sites as `tacit train` deals them to nodes; by default it is the embedded
@@ -69,12 +69,12 @@ def init(
         for name, host, (port, watch), arrays in zip(names, where, ports, parts, strict=True):
             np.savez(part / name / _FILE, **arrays)
             _toml(part / name / NODE, _node(name, host, port, watch, noise_seed), "This site's own.")
-            Site.load(part / name / NODE)
-        if not learns_graph(config.algorithm):
+            SiteConfig.load(part / name / NODE)
+        if not is_graph_learning(config.algorithm):
             _toml(part / SIMULATION, config.as_dict(), "The same run on one machine, for tacit train.")
     nodes = tuple(folder / name / NODE for name in names)
     simulation = folder / SIMULATION
-    return Made(folder / NETWORK, nodes, simulation if simulation.exists() else None)
+    return NetworkFiles(folder / NETWORK, nodes, simulation if simulation.exists() else None)
 
 
 def _with_nodes(config: Config, sites: int) -> Config:
@@ -86,7 +86,7 @@ def _with_nodes(config: Config, sites: int) -> Config:
 
 def _agreed(config: Config, folder: Path) -> tuple[dict[str, Any], Iterator[Arrays]]:
     """What network.toml says, but for the sites, and each site's data. Files that it names are put into the folder."""
-    graph, table = learns_graph(config.algorithm), config.as_dict()
+    graph, table = is_graph_learning(config.algorithm), config.as_dict()
     form, parts = _signals(config) if graph else _records(config)
     sections = _SECTIONS if graph else (*_SECTIONS, "model", "batch")
     chosen = {key: _carried(table[key], folder) for key in sections}
@@ -136,8 +136,8 @@ def _copied(file: Path, folder: Path) -> str:
 def _certify(folder: Path, names: Iterable[str], hosts: Iterable[str]) -> None:
     """Each site gets its own certificate and key, and the authority's certificate; the authority keeps its key."""
     authority = folder / AUTHORITY
-    trusted = make_authority(authority).certificate
-    pairs = {name: make_site(authority, name, [host]) for name, host in zip(names, hosts, strict=True)}
+    trusted = create_authority(authority).certificate
+    pairs = {name: create_site_certificate(authority, name, [host]) for name, host in zip(names, hosts, strict=True)}
     for name, pair in pairs.items():
         own = folder / name
         own.mkdir(mode=0o700)
@@ -147,13 +147,13 @@ def _certify(folder: Path, names: Iterable[str], hosts: Iterable[str]) -> None:
 
 
 def _node(name: str, host: str, port: int, watch: int, noise_seed: int | None) -> dict[str, Any]:
-    own = Pair.named(Path(), name)
+    own = CertificateFiles.named(Path(), name)
     return {
         "name": name,
         "network": f"../{NETWORK}",
         **({"listen": f"{host}:{port}"} if host == _LOCAL else {}),
         "state": "state",
-        "watch": f"{_LOCAL}:{watch}",
+        "metrics_address": f"{_LOCAL}:{watch}",
         **({} if noise_seed is None else {"noise_seed": noise_seed}),
         "certificates": {"certificate": str(own.certificate), "key": str(own.key), "authority": f"{AUTHORITY}.crt"},
         "data": {"name": "npz", "path": _FILE},

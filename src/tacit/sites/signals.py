@@ -24,7 +24,7 @@ for _name, _kind in METHODS.items():
 signals: Registry[npt.ArrayLike] = Registry("signals")
 
 
-def learns_graph(algorithm: Choice) -> bool:
+def is_graph_learning(algorithm: Choice) -> bool:
     """Whether what is learned is a graph, and not a model."""
     return algorithm.name in METHODS
 
@@ -42,7 +42,7 @@ def graph_method(choice: Choice, rounds: int, privacy: PrivacyTarget) -> GraphMe
     return method if privacy.epsilon is None else method.private(privacy.epsilon, privacy.delta)
 
 
-def clip_of(choice: Choice) -> float | None:
+def signal_clip(choice: Choice) -> float | None:
     """The bound on the norm of a signal's squared differences."""
     clip = choice.parameters.get(CLIP)
     if clip is not None and (isinstance(clip, bool) or not isinstance(clip, int | float)):

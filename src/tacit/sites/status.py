@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tacit.registry import invalid
 
-State = Literal["starting", "waiting", "running", "finished", "failed"]
+SiteState = Literal["starting", "waiting", "running", "finished", "failed"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class PeerStatus:
 
 
 @dataclass(frozen=True)
-class Status:
+class SiteStatus:
     """A site at one moment. `epsilon` is guaranteed so far, `planned` for the whole run; None: nothing is guaranteed.
 
     `sent` and `received` count messages with values; `refused`, those that were not let in; `missed`, those that we
@@ -36,7 +36,7 @@ class Status:
     network: str
     digest: str
     algorithm: str
-    state: State
+    state: SiteState
     waiting_for: tuple[str, ...]
     round: int
     rounds: int
@@ -59,7 +59,7 @@ class Status:
         return told | {"peers": {name: asdict(peer) for name, peer in self.peers.items()}}
 
     @classmethod
-    def from_dict(cls, told: object, where: str = "the status") -> Status:
+    def from_dict(cls, told: object, where: str = "the status") -> SiteStatus:
         """What `as_dict` gave, which may have come from anyone."""
         try:
             return _adapter().validate_python(told)
@@ -72,5 +72,5 @@ def _finite(value: Any) -> Any:
 
 
 @cache
-def _adapter() -> TypeAdapter[Status]:
-    return TypeAdapter(Status)
+def _adapter() -> TypeAdapter[SiteStatus]:
+    return TypeAdapter(SiteStatus)

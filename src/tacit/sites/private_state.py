@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import hmac
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tacit.errors import TacitError
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
-from tacit.sites.certificates import write_secret
-from tacit.sites.trust import read
+from tacit.sites.certificates import write_private_file
+from tacit.sites.identity import read
 
 LEDGER, KEY = "ledger.sqlite", "noise.key"
 _BYTES = 32
 
 
-def kept(state: Path, run: bytes, noise_seed: int | None = None) -> tuple[Ledger, Noise]:
+def open_private_state(state: Path, run: bytes, noise_seed: int | None = None) -> tuple[Ledger, Noise]:
     """The ledger and the noise in the folder `state`, made there if this is the first time.
 
     `run` is a digest of all that decides what the noise is added to. A site repeats its noise only to say again what
@@ -61,7 +63,7 @@ def _new(path: Path, run: bytes) -> bytes:
     Another process may be at it too: what is in the file in the end is the key, for both.
     """
     secret, own = os.urandom(_BYTES), path.with_name(f"{path.name}.{os.urandom(4).hex()}")
-    write_secret(own, secret + _seal(secret, run))
+    write_private_file(own, secret + _seal(secret, run))
     try:
         if path.exists() and _read(path, run) is None:
             path.unlink()
@@ -99,3 +101,17 @@ def _read(path: Path, run: bytes) -> bytes | None:
 def _seal(secret: bytes, run: bytes) -> bytes:
     """Ties a key to a run, and tells nothing about it: records could be guessed from a bare digest."""
     return hashlib.blake2b(run, key=secret, digest_size=_BYTES, person=b"tacit noise key").digest()
+
+
+@contextmanager
+def exclusive_lock(folder: Path) -> Iterator[None]:
+    """The only process that works in a folder: two with one ledger would each tell half of what was released."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise TacitError(f"another process works in {folder}: a site is one process") from None
+    finally:
+        os.close(handle)

@@ -15,33 +15,35 @@ from pathlib import Path
 from typing import Any
 
 from tacit.privacy.statement import Privacy
-from tacit.sites.config import Agreed
-from tacit.sites.hosted import Command, Hosted, node
+from tacit.sites.config import NetworkConfig
+from tacit.sites.site_process import Command, SiteProcess, node
 
 _OFTEN = 0.5  # seconds between two looks at the sites
 _GRACE = 20.0  # seconds that a site has to put its folder in order
 _NOTES = 5  # lines of the logs that are remembered
 
 
-class Network:
+class Supervisor:
     """The sites of a folder: network.toml, and NAME/node.toml for each of them.
 
     `go` runs them until all have finished, one has failed, or Ctrl-C; then `result` says how it went.
     """
 
     def __init__(self, folder: Path, command: Command = node) -> None:
-        self.folder, self.agreed = folder, Agreed.load(folder / "network.toml")
+        self.folder, self.network_config = folder, NetworkConfig.load(folder / "network.toml")
         self.news: list[str] = []  # lines of note since the last look, and the last of all
         self.notes: deque[str] = deque(maxlen=_NOTES)
-        threads = max(1, (os.cpu_count() or 1) // len(self.agreed.sites))
-        self.sites = [Hosted(folder / name, self.agreed, command, threads) for name in self.agreed.names]
+        threads = max(1, (os.cpu_count() or 1) // len(self.network_config.sites))
+        self.sites = [
+            SiteProcess(folder / name, self.network_config, command, threads) for name in self.network_config.names
+        ]
         self.finished, self._asked = False, 0
 
     @property
     def interrupted(self) -> bool:
         return self._asked > 0
 
-    def go(self, watch: Callable[[Network], None] = lambda _: None) -> None:
+    def go(self, watch: Callable[[Supervisor], None] = lambda _: None) -> None:
         """`watch` is called after every look at the sites."""
         with ThreadPoolExecutor(len(self.sites)) as pool, self._heeding():
             try:
@@ -49,7 +51,7 @@ class Network:
                     site.start()
                 while not self._over():
                     time.sleep(_OFTEN)
-                    for site, news in zip(self.sites, pool.map(Hosted.look, self.sites), strict=True):
+                    for site, news in zip(self.sites, pool.map(SiteProcess.look, self.sites), strict=True):
                         self.news += [f"{site.name}: {line}" for line in news]
                     self._tell(watch)
                 self.finished = all(site.finished for site in self.sites)
@@ -62,7 +64,7 @@ class Network:
             site.settle()
         self._tell(watch)
 
-    def _tell(self, watch: Callable[[Network], None]) -> None:
+    def _tell(self, watch: Callable[[Supervisor], None]) -> None:
         self.notes.extend(self.news)
         watch(self)
         self.news = []
@@ -118,7 +120,7 @@ class Network:
         ends, privacy = [site.status for site in self.sites], self.privacy
         accuracies = [end.accuracy for end in ends if end.accuracy is not None]
         return {
-            "network": self.agreed.name,
+            "network": self.network_config.name,
             "folder": str(self.folder),
             "finished": self.finished,
             "interrupted": self.interrupted,

@@ -16,10 +16,11 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, Pub
 from cryptography.x509.oid import NameOID
 
 from tacit.errors import TacitError
+from tacit.sites.text import printable
 
 
 @dataclass(frozen=True)
-class Identity:
+class SiteIdentity:
     """A site's own certificate and key, and the authority it trusts: checked, so that the network starts or says why.
 
     Both ends of every connection show a certificate. A client also checks that the server is the very site it wants to
@@ -33,7 +34,7 @@ class Identity:
     _pem: tuple[bytes, bytes, bytes] = field(repr=False)
 
     @classmethod
-    def load(cls, certificate: Path, key: Path, authority: Path) -> Identity:
+    def load(cls, certificate: Path, key: Path, authority: Path) -> SiteIdentity:
         pem, secret, trusted = read(certificate), read(key), read(authority)
         leaf = parse(pem, str(certificate))[0]
         name = identity(leaf)
@@ -82,7 +83,7 @@ def _problem(
     chain: list[x509.Certificate], trusted: list[x509.Certificate], name: str | None, now: datetime | None
 ) -> str | None:
     leaf, last, now = chain[0], chain[-1], now or datetime.now(UTC)
-    whose = f'the certificate of "{shown(identity(leaf))}"'
+    whose = f'the certificate of "{printable(identity(leaf))}"'
     for one, what in [(leaf, whose), *((link, f"an authority behind {whose}") for link in chain[1:])]:
         if wrong := dates(one, now, what):
             return wrong
@@ -90,7 +91,7 @@ def _problem(
         return f"{whose} comes with a chain of authorities of which one did not sign the one before"
     signers = [one for one in trusted if one == last or issued(last, one)]
     if not signers:
-        return f"{whose} is from another authority, {shown(last.issuer.rfc4514_string())}"
+        return f"{whose} is from another authority, {printable(last.issuer.rfc4514_string())}"
     ends = [dates(one, now, f"the authority of {whose}") for one in signers]
     if all(ends):
         return ends[0]
@@ -135,12 +136,6 @@ def issued(one: x509.Certificate, by: x509.Certificate) -> bool:
         return by.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
         return False
-
-
-def shown(text: str, most: int = 80) -> str:
-    """A stranger's text, fit for one line of a log."""
-    plain = text if text.isprintable() else ascii(text)[1:-1]
-    return plain if len(plain) <= most else plain[: most - 1] + "…"
 
 
 def parse(pem: bytes, what: str) -> list[x509.Certificate]:

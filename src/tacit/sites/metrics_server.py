@@ -18,36 +18,36 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 
 from tacit.errors import TacitError
-from tacit.sites.status import State, Status
-from tacit.sites.trust import shown
+from tacit.sites.status import SiteState, SiteStatus
+from tacit.sites.text import printable
 
 log = logging.getLogger(__name__)
 _PATIENCE = 5.0  # seconds that whoever asks has to finish the question
 
 
-class Watch:
+class MetricsServer:
     """Answers GET /healthz (200, or 503 once the site has failed) and GET /metrics while the context lasts.
 
     It tells numbers and names, no values, and asks nobody who they are: the address should be one that only watchers
     reach. Port 0 is any that is free; `address` is the one it has.
 
-        with Watch("127.0.0.1:9401", lambda: status) as watch:
+        with MetricsServer("127.0.0.1:9401", lambda: status) as watch:
             print(f"http://{watch.address}/healthz")
     """
 
-    def __init__(self, address: str, status: Callable[[], Status]) -> None:
+    def __init__(self, address: str, status: Callable[[], SiteStatus]) -> None:
         host, port = parse_address(address)
         registry = CollectorRegistry()
         registry.register(_Metrics(status))
         try:
             self._server = _Server(host, port, status, registry)
         except OSError as error:
-            raise TacitError(f"cannot answer watchers at {shown(address)}: {error.strerror or error}") from None
+            raise TacitError(f"cannot answer watchers at {printable(address)}: {error.strerror or error}") from None
         own, real = self._server.socket.getsockname()[:2]
         self.address = f"[{own}]:{real}" if ":" in own else f"{own}:{real}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="watch", daemon=True)
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> MetricsServer:
         self._thread.start()
         return self
 
@@ -68,7 +68,7 @@ def parse_address(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     if not bare or ((":" in bare) != (host == f"[{bare}]")) or not port.isdecimal() or int(port) > 65535:
-        raise TacitError(f'"{shown(address)}" is no address: it takes a host and a port, such as 127.0.0.1:9401')
+        raise TacitError(f'"{printable(address)}" is no address: it takes a host and a port, such as 127.0.0.1:9401')
     return bare, int(port)
 
 
@@ -78,7 +78,7 @@ class _Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
     daemon_threads = True
 
-    def __init__(self, host: str, port: int, status: Callable[[], Status], registry: CollectorRegistry) -> None:
+    def __init__(self, host: str, port: int, status: Callable[[], SiteStatus], registry: CollectorRegistry) -> None:
         self.status, self.registry = status, registry
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), _Handler)
@@ -125,7 +125,7 @@ class _Handler(BaseHTTPRequestHandler):
 class _Metrics(Collector):
     """A status as Prometheus sees it. Where nothing is guaranteed ε is infinite, which any alert on it notices."""
 
-    def __init__(self, status: Callable[[], Status]) -> None:
+    def __init__(self, status: Callable[[], SiteStatus]) -> None:
         self._status = status
 
     def collect(self) -> Iterator[Metric]:
@@ -133,7 +133,7 @@ class _Metrics(Collector):
         names = {"site": now.site, "network": now.network, "digest": now.digest, "algorithm": now.algorithm}
         yield InfoMetricFamily("tacit_site", "Which site this is, of which network", value=names)
         yield _by(
-            "state", "Whether the site is in this state", {state: state == now.state for state in get_args(State)}
+            "state", "Whether the site is in this state", {state: state == now.state for state in get_args(SiteState)}
         )
         yield GaugeMetricFamily("tacit_round", "Rounds done", now.round)
         yield GaugeMetricFamily("tacit_rounds", "Rounds of the whole run", now.rounds)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from tacit.errors import TacitError
 from tacit.privacy.statement import Privacy
-from tacit.sites.config import Agreed, Site
-from tacit.sites.status import Status
-from tacit.sites.trust import shown
+from tacit.sites.config import NetworkConfig, SiteConfig
+from tacit.sites.status import SiteStatus
+from tacit.sites.text import printable
 
 _STARTS = 4  # times that a site which something kills is started at most
 _LARGEST = 1 << 20  # bytes of an answer, or of a log in one look
@@ -29,15 +29,16 @@ def node(file: Path) -> list[str]:
     return [sys.executable, "-m", "tacit", "node", str(file)]
 
 
-class Hosted:
+class SiteProcess:
     """One site: its process, and what it last said of itself at the `watch` address of its node.toml."""
 
-    def __init__(self, folder: Path, agreed: Agreed, command: Command, threads: int) -> None:
+    def __init__(self, folder: Path, agreed: NetworkConfig, command: Command, threads: int) -> None:
         self._file, self._log = folder / "node.toml", Log(folder / "log.jsonl")
-        self.site, self._command = Site.load(self._file), command
-        if self.site.watch is None:
-            raise TacitError(f'{self._file} has no watch, such as "127.0.0.1:9401": without it the site is not seen')
-        self.name, self._watch, self.status = self.site.name, self.site.watch, _unknown(self.site.name, agreed)
+        self.site, self._command = SiteConfig.load(self._file), command
+        if self.site.metrics_address is None:
+            raise TacitError(f'{self._file} has no metrics_address: add one, such as "127.0.0.1:9401"')
+        self.name, self._address = self.site.name, self.site.metrics_address
+        self.status = _unknown(self.site.name, agreed)
         self._environment = {"OMP_NUM_THREADS": str(threads), **os.environ}
         self.process: subprocess.Popen[bytes] | None = None
         self.privacy: Privacy | None = None  # once it has ended
@@ -77,7 +78,7 @@ class Hosted:
         self._code = code = self.process.poll()
         news = self._log.news()
         if code is None:
-            self.status = _asked(self._watch, self.name) or self.status
+            self.status = _asked(self._address, self.name) or self.status
         elif code < 0 and self._starts < _STARTS:
             news.append(f"{_killed(code)}, and started again")
             self.start()
@@ -127,16 +128,16 @@ def _event(line: str) -> tuple[str, str]:
         level, parts = told["level"], [told["event"], *([told["error"]] if "error" in told else [])]
     except (ValueError, TypeError, KeyError, RecursionError):
         sentence = line.removeprefix("error: ")
-        return ("warning" if sentence == line else "error"), shown(sentence, 400)
-    return str(level), shown(": ".join(map(str, parts)), 400)
+        return ("warning" if sentence == line else "error"), printable(sentence, 400)
+    return str(level), printable(": ".join(map(str, parts)), 400)
 
 
-def _asked(address: str, name: str) -> Status | None:
+def _asked(address: str, name: str) -> SiteStatus | None:
     """What the site says of itself, if it is there and says something."""
     connection = http.client.HTTPConnection(address, timeout=2.0)
     try:
         connection.request("GET", "/healthz")
-        status = Status.from_dict(json.loads(connection.getresponse().read(_LARGEST)))
+        status = SiteStatus.from_dict(json.loads(connection.getresponse().read(_LARGEST)))
         return status if status.site == name else None
     except (OSError, http.client.HTTPException, ValueError, RecursionError, TacitError):
         return None
@@ -144,10 +145,10 @@ def _asked(address: str, name: str) -> Status | None:
         connection.close()
 
 
-def _unknown(name: str, agreed: Agreed) -> Status:
+def _unknown(name: str, agreed: NetworkConfig) -> SiteStatus:
     """A site that has not said anything yet."""
     nothing = dict.fromkeys(("sent", "received", "bytes_sent", "bytes_received", "refused", "missed", "returned"), 0)
-    return Status(
+    return SiteStatus(
         site=name,
         network=agreed.name,
         digest="",

@@ -11,10 +11,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tacit.errors import TacitError
-from tacit.sites.status import PeerStatus, Status
-from tacit.sites.watch import Watch, parse_address
+from tacit.sites.metrics_server import MetricsServer, parse_address
+from tacit.sites.status import PeerStatus, SiteStatus
 
-STATUS = Status(
+STATUS = SiteStatus(
     site="site-1",
     network="hospitals",
     digest="ab" * 32,
@@ -42,7 +42,7 @@ STATUS = Status(
 def site():
     """A site that can be put into any state, and the address of its watch."""
     box = [STATUS]
-    with Watch("127.0.0.1:0", lambda: box[0]) as watch:
+    with MetricsServer("127.0.0.1:0", lambda: box[0]) as watch:
         yield box, watch.address
 
 
@@ -65,7 +65,7 @@ def metrics(address):
 
 
 def test_a_status_is_the_same_after_json():
-    assert Status.from_dict(json.loads(json.dumps(STATUS.as_dict()))) == replace(STATUS, peers=dict(STATUS.peers))
+    assert SiteStatus.from_dict(json.loads(json.dumps(STATUS.as_dict()))) == replace(STATUS, peers=dict(STATUS.peers))
     infinite = replace(STATUS, epsilon=math.inf, planned=math.nan, accuracy=None).as_dict()
     assert infinite["epsilon"] is infinite["planned"] is infinite["accuracy"] is None
 
@@ -75,7 +75,7 @@ def test_a_status_is_the_same_after_json():
 )
 def test_what_is_no_status_is_refused(told):
     with pytest.raises(TacitError, match=r"^the status: "):
-        Status.from_dict(told)
+        SiteStatus.from_dict(told)
 
 
 def test_health_is_the_status(site):
@@ -150,20 +150,20 @@ def test_a_status_that_fails_is_told_in_the_log(caplog):
     def broken():
         raise RuntimeError("no status")
 
-    with Watch("127.0.0.1:0", broken) as watch, pytest.raises(http.client.HTTPException):
+    with MetricsServer("127.0.0.1:0", broken) as watch, pytest.raises(http.client.HTTPException):
         ask(watch.address, "/healthz")
     assert [record.message for record in caplog.records] == ["a watcher got no answer"]
 
 
 def test_addresses():
-    with Watch("127.0.0.1:0", lambda: STATUS) as watch:
+    with MetricsServer("127.0.0.1:0", lambda: STATUS) as watch:
         assert parse_address(watch.address)[1] > 0
         with pytest.raises(TacitError, match=rf"cannot answer watchers at {watch.address}: Address already in use"):
-            Watch(watch.address, lambda: STATUS)
-    with Watch(watch.address, lambda: STATUS) as again:  # the port is free again
+            MetricsServer(watch.address, lambda: STATUS)
+    with MetricsServer(watch.address, lambda: STATUS) as again:  # the port is free again
         assert ask(again.address, "/healthz")[0] == 200
     with pytest.raises(TacitError, match=r"cannot answer watchers at 192\.0\.2\.1:0: "):
-        Watch("192.0.2.1:0", lambda: STATUS)
+        MetricsServer("192.0.2.1:0", lambda: STATUS)
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,10 @@ import tacit.cli.listing  # noqa: F401  (a command that is alone has no name)
 import tacit.cli.up as command
 from tacit.cli.app import app
 from tacit.errors import TacitError
-from tacit.sites import hosted, setup, up
-from tacit.sites.certificates import make_site
-from tacit.sites.status import Status
-from tacit.sites.up import Network
+from tacit.sites import setup, site_process, supervisor
+from tacit.sites.certificates import create_site_certificate
+from tacit.sites.status import SiteStatus
+from tacit.sites.supervisor import Supervisor
 
 NAMES = ("site-1", "site-2")
 
@@ -61,7 +61,7 @@ def finish():
     (state / "result.json").write_text(json.dumps(result))
 
 
-host, port = site["watch"].split(":")
+host, port = site["metrics_address"].split(":")
 server = http.server.ThreadingHTTPServer((host, int(port)), Handler)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 say("info", "not of note")
@@ -94,8 +94,8 @@ def a_port():
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Two sites that do as they are told."""
-    monkeypatch.setattr(up, "_OFTEN", 0.05)
-    make_site(tmp_path / "authority", "site-1")
+    monkeypatch.setattr(supervisor, "_OFTEN", 0.05)
+    create_site_certificate(tmp_path / "authority", "site-1")
     members = [{"name": name, "address": f"127.0.0.1:{a_port()}"} for name in NAMES]
     network = {
         "name": "hospitals",
@@ -109,11 +109,11 @@ def folder(tmp_path, monkeypatch):
     }
     (tmp_path / "network.toml").write_text(tomli_w.dumps(network))
     for number, name in enumerate(NAMES):
-        pair = make_site(tmp_path / "authority", name)
+        pair = create_site_certificate(tmp_path / "authority", name)
         node = {
             "name": name,
             "network": "../network.toml",
-            "watch": f"127.0.0.1:{a_port()}",
+            "metrics_address": f"127.0.0.1:{a_port()}",
             "state": "state",
             "certificates": {
                 "certificate": str(pair.certificate),
@@ -149,7 +149,7 @@ def fake(folder):
 
 
 def run(folder, watch=lambda network: None):
-    network = Network(folder, fake(folder))
+    network = Supervisor(folder, fake(folder))
     network.go(watch)
     assert all(site.process.returncode is not None for site in network.sites)
     return network
@@ -251,11 +251,11 @@ def test_but_not_for_ever(folder):
     network = run(folder)
     assert not network.finished
     assert network.result()["error"] == "site-1: it was killed by SIGKILL"
-    assert len((folder / "site-1/starts").read_text()) == hosted._STARTS
+    assert len((folder / "site-1/starts").read_text()) == site_process._STARTS
 
 
 def test_sites_that_stay_when_all_have_finished_are_told_to_stop(folder, monkeypatch):
-    monkeypatch.setattr(up, "_GRACE", 0.3)
+    monkeypatch.setattr(supervisor, "_GRACE", 0.3)
     behave(folder, site_1="lingers")
     assert run(folder).finished
 
@@ -263,7 +263,7 @@ def test_sites_that_stay_when_all_have_finished_are_told_to_stop(folder, monkeyp
 @pytest.mark.parametrize("patience", [0.3, 60.0])
 def test_one_that_does_not_stop_is_killed(folder, monkeypatch, patience):
     """After a while, or when who asked asks again."""
-    monkeypatch.setattr(up, "_GRACE", patience)
+    monkeypatch.setattr(supervisor, "_GRACE", patience)
     behave(folder, site_1="stubborn", site_2="stubborn")
 
     def watch(network):
@@ -285,14 +285,16 @@ def test_one_that_does_not_stop_is_killed(folder, monkeypatch, patience):
 
 def test_a_site_must_be_seen(folder):
     text = (folder / "site-1/node.toml").read_text()
-    (folder / "site-1/node.toml").write_text("\n".join(line for line in text.splitlines() if "watch" not in line))
-    with pytest.raises(TacitError, match=r"site-1/node.toml has no watch, such as"):
-        Network(folder)
+    (folder / "site-1/node.toml").write_text(
+        "\n".join(line for line in text.splitlines() if "metrics_address" not in line)
+    )
+    with pytest.raises(TacitError, match=r"site-1/node.toml has no metrics_address: add one"):
+        Supervisor(folder)
 
 
 @pytest.fixture
 def tacit_up(folder, monkeypatch):
-    monkeypatch.setattr(Network, "__init__", lambda self, at, real=Network.__init__: real(self, at, fake(folder)))
+    monkeypatch.setattr(Supervisor, "__init__", lambda self, at, real=Supervisor.__init__: real(self, at, fake(folder)))
     return lambda *options: CliRunner().invoke(app, ["up", str(folder), *options])
 
 
@@ -322,18 +324,18 @@ def test_the_command_tells_who_failed(tacit_up, folder):
 
 def test_the_command_is_stopped(tacit_up, folder, monkeypatch):
     behave(folder, site_1="waits", site_2="waits")
-    go = Network.go
+    go = Supervisor.go
     monkeypatch.setattr(
-        Network, "go", lambda self, show: go(self, lambda n: (show(n), stop_when_running(n, signal.SIGINT)))
+        Supervisor, "go", lambda self, show: go(self, lambda n: (show(n), stop_when_running(n, signal.SIGINT)))
     )
     done = tacit_up()
     assert done.exit_code == 130
-    assert done.stdout.splitlines()[1] == f"Go on with: tacit up {folder}"
+    assert done.stdout.endswith(f"Resume with: tacit up {folder}\n")
 
 
 def test_the_command_makes_what_is_not_there(tmp_path, monkeypatch):
     made = []
-    monkeypatch.setattr(setup, "init", lambda folder, sites: made.append((folder, sites)))
+    monkeypatch.setattr(setup, "create_network", lambda folder, sites: made.append((folder, sites)))
     for options, count in (([], 6), (["--sites", "3"], 3)):
         done = CliRunner().invoke(app, ["up", str(tmp_path / "new"), *options])
         assert isinstance(done.exception, TacitError)  # for nothing was made
@@ -346,10 +348,10 @@ def test_the_command_does_not_change_what_is_there(tacit_up):
 
 
 def test_the_table(folder):
-    network = Network(folder, fake(folder))
+    network = Supervisor(folder, fake(folder))
     for number, site in enumerate(network.sites):
-        site.status = Status.from_dict(status(site.name, number))
-    network.sites[1].status = Status.from_dict(
+        site.status = SiteStatus.from_dict(status(site.name, number))
+    network.sites[1].status = SiteStatus.from_dict(
         status("site-2", 1) | {"state": "waiting", "waiting_for": ["site-1"], "epsilon": None, "accuracy": None}
     )
     network.notes.append("site-2: [bold]no markup[/bold] \\[x")
