@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measure, print the page, keep it with the numbers it was made of."""
+"""`python -m benchmarks`: measure, print the tables, and write them with the raw numbers to disk."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ BEGIN, END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
 
 
 def contenders(case: Case, quick: bool) -> list[str]:
-    """Who takes part. Opacus cannot clip a batch; there is no CNN by hand; what takes minutes a round is left out."""
+    """Return the contenders of a case.
+
+    Opacus cannot clip a batch, there is no hand-written CNN, and contenders that take minutes per round are omitted.
+    """
     names = ["tacit"]
     if case.model != "cnn":
         names.append("handwritten")
@@ -43,7 +46,7 @@ def cases(quick: bool) -> Iterator[Case]:
 
 
 def growth(seconds: float, quick: bool) -> Iterator[dict[str, Any]]:
-    """Tacit alone, with one of n, d and the batch changed at a time."""
+    """Yield measurements of Tacit alone, varying n, d and the batch size one at a time."""
     base = Case("logistic", 100, "record")
     more = [replace(base, n=n) for n in (10, 1000, 10_000)]
     wider = [replace(base, model="mlp", hidden=hidden) for hidden in (16, 64, 256)]
@@ -57,7 +60,7 @@ def growth(seconds: float, quick: bool) -> Iterator[dict[str, Any]]:
 def machine(threads: int) -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     name = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
-    clock = "seconds are the processor's" if threads == 1 else f"load before the run {os.getloadavg()[0]:.1f}"
+    clock = "times are CPU times" if threads == 1 else f"load before the run {os.getloadavg()[0]:.1f}"
     used = f"{os.cpu_count()} cores, of which each contender used {threads}; {clock}"
     return f"{name}, {used}; Python {platform.python_version()}"
 
@@ -88,7 +91,7 @@ def published(seconds: float) -> dict[str, Any]:
 
 
 def write(results: dict[str, Any], name: str) -> None:
-    """The numbers beside this file; the tables between the two marks of the page, if this was a full run."""
+    """Write the numbers beside this file and, after a full run, the tables between the two marks of the page."""
     (HERE / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n")
     text = f"Machine: {results['machine']}.\n\n{page(results)}"
     print(text)
@@ -99,12 +102,16 @@ def write(results: dict[str, Any], name: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer nodes and repetitions; leaves the page alone")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of every contender (default: all cores)")
-    parser.add_argument("--seconds", type=float, help="a case takes at least (default: 15, or 3 if quick)")
-    parser.add_argument("--published", action="store_true", help="only DP-Norm's experiment; the rest stays as it was")
-    parser.add_argument("--graphs", action="store_true", help="only the graph learners; the rest stays as it was")
-    parser.add_argument("--no-peers", action="store_true", help="leave out Flower, decent-bench and pygsp2")
+    parser.add_argument("--quick", action="store_true", help="fewer nodes and repetitions; does not change the page")
+    parser.add_argument(
+        "--threads", type=int, default=os.cpu_count(), help="threads per contender (default: all cores)"
+    )
+    parser.add_argument("--seconds", type=float, help="minimum seconds per case (default: 15; quick: 3)")
+    parser.add_argument(
+        "--published", action="store_true", help="measure only DP-Norm's experiment; keep the other results"
+    )
+    parser.add_argument("--graphs", action="store_true", help="measure only the graph learners; keep the other results")
+    parser.add_argument("--no-peers", action="store_true", help="skip Flower, decent-bench and pygsp2")
     options = parser.parse_args()
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[variable] = str(options.threads)

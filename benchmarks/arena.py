@@ -1,4 +1,4 @@
-"""Contenders in turn, so that whatever else the machine does hits all of them alike."""
+"""Contenders run in turns, so that other load on the machine affects all of them equally."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 
 @dataclass(frozen=True)
 class Measured:
-    """Median seconds a round, over how many repetitions, and megabytes beyond libraries and data."""
+    """Median seconds per round, number of repetitions, and peak megabytes beyond libraries and data (`base`)."""
 
     seconds: float
     repetitions: int
@@ -38,7 +38,7 @@ class _Worker:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError("a contender ended early; its error is above")
+            raise RuntimeError("a contender exited early; its error is printed above")
         return line
 
     def run(self, rounds: int = 1) -> float:
@@ -48,7 +48,7 @@ class _Worker:
         return float(self._read())
 
     def plan(self, seconds: float) -> None:
-        """A time of 20 ms is measured well, and a turn of half a second gives the fast as much time as the slow."""
+        """Choose rounds per measurement (about 20 ms) and measurements per turn (about half a second)."""
         self._rounds = max(1, round(0.02 / seconds))
         self._times = max(1, round(0.5 / (seconds * self._rounds)))
 
@@ -64,7 +64,7 @@ class _Worker:
 
 
 def compete(names: Sequence[str], case: Case | None, seconds: float) -> dict[str, Measured]:
-    """Turns until `seconds` are over, three at least, after two rounds that do not count."""
+    """Run turns for `seconds`, at least three, after two warm-up rounds."""
     workers = [_Worker(name, case) for name in names]
     for worker in workers:
         worker.run()

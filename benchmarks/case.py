@@ -1,4 +1,4 @@
-"""What every contender works on: the same records, shards, model and graph."""
+"""The task of every contender: the same records, shards, model and graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tacit.graphs import Graph, graphs
 from tacit.tasks import Dataset, models
 
 LR, BOUND, MULTIPLIER = 0.1, 1.0, 1.0
-POOL, SHARD = 20_000, 200  # records in all, and a node's share; shards of many nodes overlap, which costs nothing
+POOL, SHARD = 20_000, 200  # all records, and records per node; shards of many nodes overlap, which does not affect time
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Case:
         return models.build(self.model, {"inputs": (1, 28, 28), "classes": 10, **options})
 
     def draw(self, node: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """A Poisson batch, for the contenders that work node by node."""
+        """Draw a Poisson batch, for contenders that process one node at a time."""
         shard = torch.from_numpy(self.shards[node])
         index = shard[torch.rand(len(shard), generator=generator) < self.rate]
         return self.data.x.index_select(0, index), self.data.y[index]

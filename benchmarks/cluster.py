@@ -1,8 +1,8 @@
-"""`python -m benchmarks.cluster`: rounds a second on 1 and 2 ranks, and bytes between ranks beside the least possible.
+"""`python -m benchmarks.cluster`: rounds per second on 1 and 2 ranks, and bytes between ranks against the minimum.
 
-Const-D²P trains a logistic model on 10,000 nodes. Both teams stay alive and take turns, so that whatever else the
-machine does hits both alike; every process has one thread. On a busy machine the processor time of the slowest rank
-says more than the clock: it is what a round takes on a core of its own, without the time that messages need.
+Const-D²P trains a logistic model on 10,000 nodes. Both groups of ranks stay alive and run in turns, so that other load
+on the machine affects both equally. Every process has one thread. On a busy machine the CPU time of the slowest rank is
+more reliable than wall-clock time: it is the time of a round on a dedicated core, without waiting for messages.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tacit.tasks import Dataset, Model, Task, models
 
 ROOT = Path(__file__).parent.parent
 NODES, SHARD, POOL, BATCH = 10_000, 100, 20_000, 16
-ROW = 4 * (64 * 10 + 10 + 1)  # bytes of a node's message: parameters and push-sum weight
+ROW = 4 * (64 * 10 + 10 + 1)  # bytes per message: parameters and push-sum weight
 GRAPHS: dict[str, dict[str, Any]] = {"ring": {}, "one-peer-exponential": {}, "random-regular": {"degree": 4, "seed": 0}}
 
 
@@ -40,7 +40,7 @@ def graph_of(name: str, nodes: int) -> Graph:
 
 
 def task_of(rows: range) -> Task:
-    """Shards overlap, which costs nothing; a rank makes its own nodes' only."""
+    """Return the task of the nodes `rows`. Shards overlap, which does not affect time."""
     generator = torch.Generator().manual_seed(0)
     x, y = torch.rand(POOL, 1, 8, 8, generator=generator), torch.randint(10, (POOL,), generator=generator)
     shards = [(i * SHARD + np.arange(SHARD)) % POOL for i in rows]
@@ -63,7 +63,7 @@ def rounds_of(graph: Graph, ranks: Ranks | None) -> Callable[[], None]:
 
 
 def work(name: str, nodes: int) -> None:
-    """A rank: it answers a number of rounds with seconds, processor seconds and bytes sent a round."""
+    """Run as a rank: read numbers of rounds, and print seconds, CPU seconds and bytes sent per round for each."""
     torch.set_num_threads(1)
     graph = graph_of(name, nodes)
     with joined() as ranks:
@@ -103,14 +103,14 @@ class Team:
             rank.stdout.readline()
 
     def rounds(self, count: int) -> dict[str, float]:
-        """So many rounds: bytes of all ranks together, of the rest what the worst needed."""
+        """Run `count` rounds; return the total bytes of all ranks and the maximum of everything else."""
         for rank in self._ranks:
             assert rank.stdin is not None
             rank.stdin.write(f"{count}\n")
             rank.stdin.flush()
-        told = [json.loads(rank.stdout.readline()) for rank in self._ranks if rank.stdout is not None]
-        worst = {key: max(each[key] for each in told) for key in ("seconds", "processor", "memory")}
-        return {**worst, "bytes": sum(each["bytes"] for each in told)}
+        reports = [json.loads(rank.stdout.readline()) for rank in self._ranks if rank.stdout is not None]
+        worst = {key: max(each[key] for each in reports) for key in ("seconds", "processor", "memory")}
+        return {**worst, "bytes": sum(each["bytes"] for each in reports)}
 
     def end(self) -> None:
         for rank in self._ranks:
@@ -118,7 +118,7 @@ class Team:
 
 
 def least(graph: Graph, size: int, first: int, count: int) -> float:
-    """Bytes a round that ranks with these blocks cannot do without: each row once to each rank with a neighbour."""
+    """Return the minimum bytes per round: each row is sent once to each rank that hosts a neighbour."""
     blocks = np.array_split(np.arange(graph.nodes), size)
     rows = 0
     for t in range(first, first + count):
@@ -130,28 +130,28 @@ def least(graph: Graph, size: int, first: int, count: int) -> float:
 
 
 def measured(name: str, nodes: int, seconds: float) -> Iterator[dict[str, Any]]:
-    """1 and 2 ranks in turn until so many seconds are over, at least three times each."""
+    """Measure 1 and 2 ranks in turns for `seconds`, at least three times each."""
     graph, count = graph_of(name, nodes), 14
     with tempfile.TemporaryDirectory() as folder:
         teams = {size: Team(size, name, nodes, Path(folder) / f"meeting-{size}") for size in (1, 2)}
-        told: dict[int, list[dict[str, float]]] = {size: [] for size in teams}
+        turns_of: dict[int, list[dict[str, float]]] = {size: [] for size in teams}
         for team in teams.values():
-            team.rounds(count)  # to warm up, over a whole period
+            team.rounds(count)  # warm-up over a whole period of the graph
         until = time.monotonic() + seconds
-        while time.monotonic() < until or len(told[1]) < 3:
+        while time.monotonic() < until or len(turns_of[1]) < 3:
             for size, team in teams.items():
-                told[size].append(team.rounds(count))
+                turns_of[size].append(team.rounds(count))
         for team in teams.values():
             team.end()
-    for size, turns in told.items():
+    for size, turns in turns_of.items():
         medians = {key: statistics.median(turn[key] for turn in turns) for key in turns[0]}
         yield {"graph": name, "ranks": size, **medians, "least": least(graph, size, count, count)}
 
 
 def lines(rows: list[dict[str, Any]]) -> list[str]:
-    """The table."""
-    head = ["graph", "ranks", "rounds/s", "÷ 1 rank", "rounds/s of processor time", "÷ 1 rank"]
-    head += ["MB a round", "÷ least possible", "peak MB of a rank, data and state"]
+    """Return the lines of the table."""
+    head = ["graph", "ranks", "rounds/s", "÷ 1 rank", "rounds per CPU second", "÷ 1 rank"]
+    head += ["MB per round", "÷ minimum", "peak MB per rank, data and state"]
     table = [head, ["---"] * len(head)]
     for row in rows:
         one = next(each for each in rows if each["graph"] == row["graph"] and each["ranks"] == 1)
@@ -165,9 +165,9 @@ def lines(rows: list[dict[str, Any]]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60.0, help="a graph takes at least")
+    parser.add_argument("--seconds", type=float, default=60.0, help="minimum seconds per graph")
     parser.add_argument("--nodes", type=int, default=NODES)
-    parser.add_argument("--graph", choices=GRAPHS, help="only this one")
+    parser.add_argument("--graph", choices=GRAPHS, help="measure only this graph")
     parser.add_argument("--rank", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.rank:

@@ -1,4 +1,4 @@
-"""Tacit, a plain PyTorch loop and Opacus, each as a function that does one whole round."""
+"""Tacit, a plain PyTorch loop and Opacus, each as a function that runs one complete round."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Step = Callable[[], None]
 
 @dataclass(frozen=True, kw_only=True)
 class BatchClipped(D2P):
-    """Dyn-D²P's round with the batch's mean gradient clipped, as some of the papers do."""
+    """Dyn-D²P with the batch's mean gradient clipped, as in some of the papers."""
 
     def round(self, t: int, state: PushSum, task: Task, network: Network) -> PushSum:
         gradient = self.mechanism(t, task.nodes).release(task.gradient(state.z, t, Clip(BOUND, per="batch")))
@@ -49,7 +49,7 @@ def tacit(case: Case) -> Step:
 
 
 def loop(case: Case) -> Step:
-    """What one writes first: a module a node, autograd for each batch or each record, `torch.randn` noise."""
+    """The straightforward version: one module per node, autograd per batch or record, `torch.randn` noise."""
     nodes = [case.module() for _ in range(case.n)]
     generator = torch.Generator().manual_seed(0)
 
@@ -81,9 +81,9 @@ def loop(case: Case) -> Step:
 
 
 def opacus(case: Case, ghost: bool = False) -> Step:
-    """Opacus on every node, in one of its ways: per-record gradients by hooks, or norms alone (ghost clipping).
+    """Opacus on every node, with per-record gradients from hooks or with ghost clipping (`ghost`).
 
-    Which is the faster depends on the model. Both clip and add noise in its optimiser.
+    Which of them is faster depends on the model. Both clip and add noise in the optimiser.
     """
     warnings.filterwarnings("ignore")
     from opacus import GradSampleModule
@@ -112,7 +112,7 @@ def opacus(case: Case, ghost: bool = False) -> Step:
             x, y = case.draw(i, generator)
             loss(module(x), y).backward()
             optimiser.step()
-            optimiser.zero_grad()  # or every node would keep its per-record gradients
+            optimiser.zero_grad()  # otherwise every node keeps its per-record gradients in memory
         mix(modules, weights)
 
     return step

@@ -1,4 +1,4 @@
-"""One graph learned from signals: our solver beside pygsp2's log-degree learner, on the same problem."""
+"""Learning one graph from signals: our solver and pygsp2's log-degree learner on the same problem."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from tacit.graph_learning.solver import solve
 PYGSP = Peer("pygsp2, graph_log_degree", "pygsp", "pygsp2 requests", "")
 SIZES, TIMES, MINUTES = (100, 200, 1000), 5, 10
 STEPS: dict[str, Callable[[int, float], float]] = {
-    "its own step": lambda d, b: 0.04,
-    "a step that converges": lambda d, b: 0.9 / (2 * b + math.sqrt(2 * (d - 1))),
+    "default step": lambda d, b: 0.04,
+    "convergent step": lambda d, b: 0.9 / (2 * b + math.sqrt(2 * (d - 1))),
 }
 
 
 def problem(d: int) -> Problem:
-    """Signals on a random graph; z in units of its largest, as pygsp2 takes it, and no ζ, which it does not have."""
+    """Return a problem on a random graph with z scaled to maximum 1 and ζ = 0, as pygsp2 requires."""
     z = Signals(synthetic.rbf(d, 1, 200, least=0.95, seed=0).signals).mean(0).use_locally()
     z = z / z.max()
     beta, nothing = defaults(z).beta, z.new_zeros(1)
@@ -55,7 +55,7 @@ def measured() -> list[dict[str, Any]]:
 
 
 def _theirs(ours: Problem, gamma: float) -> dict[str, Any]:
-    """pygsp2 minimises twice our objective: a = 2α, b = 4β."""
+    """Run pygsp2, which minimises twice our objective: a = 2α, b = 4β."""
     try:
         python = environment(PYGSP)
         with tempfile.TemporaryDirectory() as folder:
@@ -66,10 +66,10 @@ def _theirs(ours: Problem, gamma: float) -> dict[str, Any]:
             command = [str(python), str(HERE / "pygsp.py"), str(file), str(repetitions)]
             done = subprocess.run(command, capture_output=True, text=True, timeout=60 * MINUTES)
             if done.returncode:
-                raise NotMeasured("it failed: " + (done.stderr.strip().splitlines() or ["?"])[-1])
+                raise NotMeasured("failed: " + (done.stderr.strip().splitlines() or ["?"])[-1])
             w = torch.from_numpy(np.load(file.with_suffix(".npy")))[None]
     except subprocess.TimeoutExpired:
-        return {"reason": f"it took more than {MINUTES} minutes"}
+        return {"reason": f"timeout after {MINUTES} minutes"}
     except NotMeasured as reason:
         return {"reason": str(reason)}
     seconds = statistics.median(json.loads(done.stdout.splitlines()[-1])["times"])
@@ -78,11 +78,11 @@ def _theirs(ours: Problem, gamma: float) -> dict[str, Any]:
 
 
 def lines(rows: list[Mapping[str, Any]]) -> list[str]:
-    """A part of the page."""
+    """Return the lines of the table."""
     if not rows:
         return []
     head = ["vertices", "Tacit, exact: s", *(f"pygsp2, {each['step']}: s" for each in rows[0]["theirs"])]
-    head += ["Tacit ÷ pygsp2 (the second)", "pygsp2 ends above the minimum by"]
+    head += ["Tacit ÷ pygsp2 (convergent step)", "relative excess of pygsp2's objective"]
     body = []
     for row in rows:
         theirs = row["theirs"]
@@ -95,7 +95,7 @@ def lines(rows: list[Mapping[str, Any]]) -> list[str]:
 
 
 def _gap(each: Mapping[str, Any], best: float) -> str:
-    """Of the objective, relative to the minimum."""
+    """Format the relative excess of the objective over the minimum."""
     if "reason" in each:
         return "–"
     if each["objective"] is None:

@@ -1,8 +1,9 @@
-"""The practical limit: the same round written by hand in numpy, for these two models alone.
+"""The practical limit: the same round hand-written in numpy for two specific models.
 
-Node by node, so that a batch stays in cache and none is padded; on all cores, one Python thread and one BLAS thread
-each; buffers allocated once; per-record norms from inputs and signals. Batches are Poisson, as Tacit's are. What it
-leaves out: a ledger, checks, traffic counters and a cryptographic generator (it uses SFC64, the fastest of numpy).
+It processes one node at a time, so that a batch stays in cache and needs no padding. It uses all cores with one Python
+thread and one BLAS thread each, preallocated buffers, and per-record norms from inputs and back-propagated signals.
+Batches are Poisson samples, as in Tacit. It has no ledger, no checks, no traffic counters and no cryptographic generator
+(it uses SFC64, numpy's fastest).
 """
 
 from __future__ import annotations

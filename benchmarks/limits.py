@@ -1,4 +1,4 @@
-"""What the machine can do, and how near to copying and noise a round of consensus comes."""
+"""Limits of the machine, and a consensus round compared with a copy plus noise."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tacit.privacy.noise import Noise
 from tacit.tasks.gradients import memory
 
 Step = Callable[[], None]
-SIDE, COPIED = 2048, 1 << 26  # of the matrices multiplied; numbers copied
+SIDE, COPIED = 2048, 1 << 26  # side of the multiplied matrices; numbers copied
 NODES, PARAMETERS = 10_000, 1_000
 
 
@@ -36,7 +36,7 @@ def copy() -> Step:
 
 
 def consensus() -> Step:
-    """Every node noises its vector and mixes it with its neighbours': all that a round is, without a gradient."""
+    """A round without a gradient: every node adds noise to its vector and mixes it with its neighbours' vectors."""
     memory.keep()
     network = Simulated(graphs.build("ring", {"nodes": NODES}))
     source = Source(np.arange(NODES), Ledger(), Noise.from_seed(0))
@@ -53,7 +53,7 @@ def consensus() -> Step:
 
 
 def copy_noise() -> Step:
-    """The least any implementation has to do: draw the noise (torch's own generator), read x and write it."""
+    """The minimum work of any implementation: draw noise (torch's generator), read x and write the sum."""
     x, out = torch.zeros(NODES, PARAMETERS), torch.empty(NODES, PARAMETERS)
 
     def step() -> None:

@@ -1,4 +1,4 @@
-"""DP-Norm's convex experiment, a round at a time, beside the matrix products that it cannot do without."""
+"""One round of DP-Norm's convex experiment, and of the matrix products it needs."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tacit.tasks import Dataset, Model, Task, models
 Step = Callable[[], None]
 NODES, RECORDS, BATCH, STEPS, ROUNDS = 6, 4000, 2000, 10, 2000
 PIXELS, CLASSES = 784, 10
-FLOPS = 2 * 2 * NODES * BATCH * PIXELS * CLASSES * STEPS  # of a round: outputs forward, gradients backward
+FLOPS = 2 * 2 * NODES * BATCH * PIXELS * CLASSES * STEPS  # per round: forward outputs and backward gradients
 
 
 def records() -> torch.Tensor:
-    """In the shape of Fashion-MNIST, of unit length."""
+    """Return random records with the shape of Fashion-MNIST and unit norm."""
     x = torch.rand(NODES * RECORDS, PIXELS, generator=torch.Generator().manual_seed(0))
     return x / x.norm(dim=1, keepdim=True)
 
 
 def dp_norm() -> Step:
-    """N = 6 on a ring, B = 2,000 of 4,000 records, K = 10, every record clipped, noise once a round."""
+    """N = 6 on a ring, B = 2,000 of 4,000 records, K = 10, every record clipped, noise once per round."""
     x, y = records(), torch.arange(NODES * RECORDS) % CLASSES
     data = Dataset("random", x, y, x[:100], y[:100], CLASSES)
     torch.manual_seed(0)
@@ -49,7 +49,7 @@ def dp_norm() -> Step:
 
 
 def products() -> Step:
-    """The outputs and the gradients of a round's batches, and nothing else."""
+    """Only the matrix products of a round: outputs and gradients of its batches."""
     x = records()[: NODES * BATCH].view(NODES, BATCH, PIXELS)
     w, g = torch.rand(NODES, CLASSES, PIXELS), torch.rand(NODES, BATCH, CLASSES)
 
@@ -65,11 +65,11 @@ PUBLISHED: dict[str, Callable[[], Step]] = {"dp-norm": dp_norm, "products": prod
 
 
 def sentence(seconds: dict[str, float], sgemm: float) -> str:
-    """`seconds` a round of each; `sgemm` in operations a second."""
+    """Describe the result; `seconds` are per round, `sgemm` is in operations per second."""
     round_, least = seconds["dp-norm"], FLOPS / sgemm
     return (
         f"DP-Norm's convex experiment ({NODES * STEPS * ROUNDS:,} local steps, batches of {BATCH:,} images): "
-        f"**{ROUNDS * round_:.0f} s** ({1e3 * round_:.0f} ms a round); its matrix products alone take "
+        f"**{ROUNDS * round_:.0f} s** ({1e3 * round_:.0f} ms per round); its matrix products alone take "
         f"{ROUNDS * seconds['products']:.0f} s here, {seconds['products'] / round_:.0%} of that, and would take "
         f"{ROUNDS * least:.0f} s at the machine's sgemm rate, **{least / round_:.0%}**: products with only {CLASSES} "
         "outputs do not reach it."

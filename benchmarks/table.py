@@ -1,4 +1,4 @@
-"""The measurements as one page of Markdown."""
+"""The measurements as Markdown tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.published import sentence
 Row = Mapping[str, Any]
 TITLES = {
     "tacit": "Tacit",
-    "handwritten": "by hand",
+    "handwritten": "hand-written",
     "opacus": "Opacus, hooks",
     "opacus-ghost": "Opacus, ghost",
     "loop": "plain loop",
@@ -22,10 +22,10 @@ MODELS = {"logistic": "logistic, 7,850", "mlp": "MLP, 50,890", "cnn": "CNN, 26,0
 
 
 def page(results: Row) -> str:
-    """Everything measured; `results` is what the JSON file holds."""
+    """Return all tables; `results` is the content of the JSON file."""
     parts = [
         "| model, parameters | clip per | n | " + " | ".join(f"{t}: rounds/s (MB)" for t in TITLES.values()) + " | "
-        "Tacit ÷ by hand | Tacit ÷ the faster Opacus | Tacit ÷ loop |",
+        "Tacit ÷ hand-written | Tacit ÷ the faster Opacus | Tacit ÷ loop |",
         "|---|---|---|" + "---|" * (len(TITLES) + 3),
         *(_case(row) for row in results["cases"]),
         "",
@@ -37,7 +37,7 @@ def page(results: Row) -> str:
         *(_peer(row) for row in results["peers"]),
         "",
         *lines(results.get("graphs", [])),
-        "| what grows (logistic but for d; per record) | " + "seconds a round | MB |",
+        "| size (logistic, except for the rows with other d; per record) | seconds per round | MB |",
         "|---|---|---|",
         *(f"| {row['what']} | {number(row['seconds'])} | {row['memory']:.0f} |" for row in results["growth"]),
     ]
@@ -58,14 +58,14 @@ def _limits(limits: Row) -> str:
     return (
         f"Limits of the machine in the same run: sgemm {2 * SIDE**3 / times['sgemm'] / 1e9:.0f} GFLOP/s, "
         f"copy {2 * 4 * 2**26 / times['copy'] / 1e9:.1f} GB/s (read and write).\n\n"
-        f"10,000 nodes × 1,000 parameters, noise and mixing: {1e3 * times['consensus']:.0f} ms a round, "
+        f"10,000 nodes × 1,000 parameters, noise and mixing: {1e3 * times['consensus']:.0f} ms per round, "
         f"**{times['consensus'] / times['copy+noise']:.2f}×** a copy with torch's noise "
         f"({1e3 * times['copy+noise']:.0f} ms); {limits['consensus']['memory']:.0f} MB."
     )
 
 
 def _published(results: Row) -> list[str]:
-    """An earlier run may not have measured it."""
+    """Return the line on DP-Norm's experiment, or nothing if an earlier run did not measure it."""
     if "published" not in results:
         return []
     seconds = {name: measured["seconds"] for name, measured in results["published"].items()}
@@ -93,6 +93,6 @@ def _ratio(other: Row | None, ours: Row) -> str:
 
 
 def number(value: float) -> str:
-    """Two or three digits that mean something."""
+    """Format a value with three significant digits."""
     digits = max(0, 2 - math.floor(math.log10(value))) if value < 100 else 0
     return f"{value:,.{digits}f}"

@@ -1,4 +1,4 @@
-"""The peers' own kind of example in Tacit: models so small that only the overhead of a round counts."""
+"""The peers' own examples in Tacit: models so small that only the overhead of a round matters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _rounds(task: Task, graph: Graph) -> Step:
 
 
 def logistic57() -> Step:
-    """100 nodes, 56 features and a bias, one step on all 64 records of each, then the mean over all nodes."""
+    """100 nodes, 56 features and a bias, one step on all 64 records per node, then the mean over all nodes."""
     nodes, records = 100, 64
     rng = np.random.default_rng(0)
     x = torch.from_numpy(rng.normal(size=(nodes * records, 56)).astype(np.float32))
@@ -45,7 +45,7 @@ def logistic57() -> Step:
 
 
 def quadratics(nodes: int) -> Step:
-    """f_i(w) = wᵀA_i w / 2 + b_iᵀw with d = 10; a node's one record is (A_i, b_i)."""
+    """f_i(w) = wᵀA_i w / 2 + b_iᵀw with d = 10; the only record of node i is (A_i, b_i)."""
     d = 10
     rng = np.random.default_rng(0)
     root = rng.normal(size=(nodes, d, d)) / np.sqrt(d)

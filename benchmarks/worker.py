@@ -1,7 +1,7 @@
-"""One contender in a process of its own: `python -m benchmarks.worker NAME [CASE]`.
+"""One contender in its own process: `python -m benchmarks.worker NAME [CASE]`.
 
-It answers every line of its input with the seconds that one round took, and ends with its peak of memory. With one
-thread they are seconds of the processor: what else runs on the machine then hardly counts.
+For every line of its input (a number of rounds) it prints the seconds per round, and at the end its peak memory. With one
+thread the seconds are CPU seconds, which other load on the machine hardly affects.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from benchmarks.case import Case
 
 
 def resident(what: str) -> float:
-    """Megabytes now (`VmRSS`) or at the peak (`VmHWM`).
+    """Return megabytes used now (`VmRSS`) or at the peak (`VmHWM`).
 
-    ru_maxrss would count what the parent held when it started this process, and cannot be set back.
+    ru_maxrss includes the parent's memory at the start of this process and cannot be reset.
     """
     (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(what))
     return int(line.split()[1]) / 1024
 
 
 def forget_peak() -> float:
-    """Start a new peak; what is held now, libraries and data, is the base."""
+    """Reset the peak and return the current memory, which holds libraries and data."""
     Path("/proc/self/clear_refs").write_text("5")
     return resident("VmRSS")
 

@@ -1,4 +1,4 @@
-"""Frameworks with other dependencies than ours, each in an environment of its own that is made here."""
+"""Other frameworks, each in its own virtual environment, which is created on first use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENVIRONMENTS = HERE.parent / ".venv"
 
 @dataclass(frozen=True)
 class Peer:
-    """A script here, what it needs installed, and the same work in Tacit."""
+    """A script in this folder, the package it needs, and the equivalent work in Tacit."""
 
     title: str
     script: str
@@ -38,11 +38,11 @@ DECENT = [
 
 
 class NotMeasured(Exception):
-    """Why not, in a sentence."""
+    """A peer could not be measured; the message gives the reason."""
 
 
 def measure(peer: Peer, rounds: int, seconds: float) -> tuple[Measured, Measured]:
-    """Tacit and the peer; Tacit before and after, and the slower of the two is what counts."""
+    """Measure the peer, and Tacit before and after it; return the slower result of Tacit and the peer's."""
     python = environment(peer)
     before = compete([peer.ours], None, seconds)[peer.ours]
     quiet = {"RAY_USAGE_STATS_ENABLED": "0", "FLWR_TELEMETRY_ENABLED": "0"}
@@ -50,9 +50,9 @@ def measure(peer: Peer, rounds: int, seconds: float) -> tuple[Measured, Measured
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=600, env=os.environ | quiet)
     except subprocess.TimeoutExpired:
-        raise NotMeasured("it took more than 10 minutes") from None
+        raise NotMeasured("timeout after 10 minutes") from None
     if result.returncode:
-        raise NotMeasured("it failed: " + (result.stderr.strip().splitlines() or ["?"])[-1])
+        raise NotMeasured("failed: " + (result.stderr.strip().splitlines() or ["?"])[-1])
     found = json.loads(result.stdout.strip().splitlines()[-1])
     after = compete([peer.ours], None, seconds)[peer.ours]
     theirs = Measured(statistics.median(found["times"]), len(found["times"]), found["memory"], 0.0)
@@ -60,23 +60,23 @@ def measure(peer: Peer, rounds: int, seconds: float) -> tuple[Measured, Measured
 
 
 def environment(peer: Peer) -> Path:
-    """The interpreter of the peer's environment, which is made the first time."""
+    """Return the interpreter of the peer's environment; create the environment on first use."""
     python = ENVIRONMENTS / peer.script / "bin" / "python"
     if not (ENVIRONMENTS / peer.script / "ready").exists():
         base = next(_interpreters(peer.python), None)
         if base is None:
-            raise NotMeasured(f"there is no Python {peer.python} here")
+            raise NotMeasured(f"Python {peer.python} was not found")
         install = [str(python), "-m", "pip", "install", "--quiet", *peer.requirement.split()]
         for command in ([base, "-m", "venv", "--clear", str(ENVIRONMENTS / peer.script)], install):
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
-                raise NotMeasured(f"{peer.requirement} does not install here: {done.stderr.strip().splitlines()[-1]}")
+                raise NotMeasured(f"{peer.requirement} could not be installed: {done.stderr.strip().splitlines()[-1]}")
         (ENVIRONMENTS / peer.script / "ready").touch()
     return python
 
 
 def _interpreters(version: str) -> Iterator[str]:
-    """Of at least the version that a peer needs; by default the one that runs this."""
+    """Yield interpreters of at least `version`; without a version, the current one."""
     if not version or sys.version_info >= tuple(map(int, version.split("."))):
         yield sys.executable
     pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()

@@ -1,4 +1,4 @@
-"""decent-bench's DGD on quadratics, d = 10; runs in its own environment (Python 3.13), prints seconds a round."""
+"""decent-bench's DGD on quadratics, d = 10; runs in its own environment (Python 3.13) and prints seconds per round."""
 
 import itertools
 import json
@@ -23,10 +23,10 @@ def cost() -> QuadraticCost:
     return QuadraticCost((a + iop.transpose(a)) / 2 + D * iop.eye(D), iop.normal(shape=(D,)))
 
 
-# A history of every round is decent-bench's default; without it, it is faster.
+# decent-bench stores a history of every round by default; it is faster without.
 agents = [Agent(cost(), state_snapshot_period=10**9) for _ in range(NODES)]
 network = P2PNetwork(nx.random_regular_graph(4, NODES, seed=0), agents)
-ends = [time.process_time()]  # it works on one core, and what else runs there should not count
+ends = [time.process_time()]  # it uses one core; CPU time excludes other load
 DGD(step_size=0.01).run(network, ROUNDS + 1, progress_callback=lambda _: ends.append(time.process_time()))
 times = [b - a for a, b in itertools.pairwise(ends[1:])]
 peak = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])

@@ -1,4 +1,4 @@
-"""Flower's simulation of a 57-parameter logistic regression; runs in its own environment, prints seconds a round."""
+"""Flower's simulation of a 57-parameter logistic regression; runs in its own environment and prints seconds per round."""
 
 import json
 import sys
@@ -31,7 +31,7 @@ def train(message: Message, context: Context) -> Message:
 
 
 class Timed(FedAvg):
-    """Notes when each round has been averaged."""
+    """FedAvg that records the time at which each round has been averaged."""
 
     def aggregate_train(self, *args, **kwargs):
         result = super().aggregate_train(*args, **kwargs)
@@ -48,5 +48,5 @@ def main(grid: Grid, context: Context) -> None:
 resources = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
 run_simulation(server, client, num_supernodes=NODES, backend_config=resources)
 status = Path("/proc/self/status").read_text()
-peak = int(status.split("VmHWM:")[1].split()[0])  # of this process; Ray's own are not counted
+peak = int(status.split("VmHWM:")[1].split()[0])  # of this process; Ray's processes are not included
 print(json.dumps({"times": np.diff(ends).tolist(), "memory": peak / 1024}))

@@ -1,4 +1,4 @@
-"""pygsp2's log-degree graph learner on a problem from a file; runs in its own environment, prints seconds each."""
+"""pygsp2's log-degree graph learner on a problem from a file; runs in its own environment and prints the times."""
 
 import json
 import sys
