@@ -103,13 +103,9 @@ def write(results: dict[str, Any], name: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer nodes and repetitions; does not change the page")
-    parser.add_argument(
-        "--threads", type=int, default=os.cpu_count(), help="threads per contender (default: all cores)"
-    )
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="threads per contender (default: all)")
     parser.add_argument("--seconds", type=float, help="minimum seconds per case (default: 15; quick: 3)")
-    parser.add_argument(
-        "--published", action="store_true", help="measure only DP-Norm's experiment; keep the other results"
-    )
+    parser.add_argument("--published", action="store_true", help="measure only DP-Norm; keep the other results")
     parser.add_argument("--graphs", action="store_true", help="measure only the graph learners; keep the other results")
     parser.add_argument("--no-peers", action="store_true", help="skip Flower, decent-bench and pygsp2")
     options = parser.parse_args()

@@ -2,8 +2,8 @@
 
 It processes one node at a time, so that a batch stays in cache and needs no padding. It uses all cores with one Python
 thread and one BLAS thread each, preallocated buffers, and per-record norms from inputs and back-propagated signals.
-Batches are Poisson samples, as in Tacit. It has no ledger, no checks, no traffic counters and no cryptographic generator
-(it uses SFC64, numpy's fastest).
+Batches are Poisson samples, as in Tacit. It has no ledger, no checks, no traffic counters and no cryptographic
+generator (it uses SFC64, numpy's fastest).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One contender in its own process: `python -m benchmarks.worker NAME [CASE]`.
 
-For every line of its input (a number of rounds) it prints the seconds per round, and at the end its peak memory. With one
-thread the seconds are CPU seconds, which other load on the machine hardly affects.
+For every line of its input (a number of rounds) it prints the seconds per round, and at the end its peak memory. With
+one thread the seconds are CPU seconds, which other load on the machine hardly affects.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Flower's simulation of a 57-parameter logistic regression; runs in its own environment and prints seconds per round."""
+"""Flower's simulation of a 57-parameter logistic regression, in its own environment; prints seconds per round."""
 
 import json
 import sys
