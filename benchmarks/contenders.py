@@ -27,7 +27,7 @@ class BatchClipped(D2P):
     """Dyn-D²P with the batch's mean gradient clipped, as in some of the papers."""
 
     def round(self, t: int, state: PushSum, task: Task, network: Network) -> PushSum:
-        gradient = self.mechanism(t, task.nodes).release(task.gradient(state.z, t, Clip(BOUND, per="batch")))
+        gradient = self.privacy.mechanism(t, task.nodes).release(task.gradient(state.z, t, Clip(BOUND, per="batch")))
         x, w = network.mix(t, state.x.sub(gradient, alpha=self.lr), state.w)
         return PushSum(x, w, state.local)
 

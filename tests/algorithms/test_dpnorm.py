@@ -38,7 +38,7 @@ DIGITS = {
 
 def test_the_published_numbers():
     algorithm, task = published()
-    sensitivity = algorithm.sensitivity(task, RING)
+    sensitivity = algorithm.privacy.sensitivity(task, RING)
     assert sensitivity == pytest.approx([1.02e-3] * 6, rel=1e-9)
     assert dp_norm_j(1.0, 1e-3, 2000) == pytest.approx(167.7, abs=0.05)
     assert dp_norm_j(0.5, 1e-3, 2000) == pytest.approx(312, abs=0.5)
@@ -68,7 +68,7 @@ def test_calibration_to_the_guarantee_needs_less_noise():
     algorithm, task = published()
     from tacit.privacy.planning import calibrated
 
-    scale = calibrated(algorithm, algorithm.sampling(task), 1.0, 1e-3)
+    scale = calibrated(algorithm, algorithm.privacy.sampling(task), 1.0, 1e-3)
     assert scale == pytest.approx([115.0] * 6, abs=1.0)
     assert mu_to_epsilon(math.sqrt(2000) / scale[0], 1e-3) == pytest.approx(1.0, rel=0.01)
     assert dp_norm_claim(scale[0], 1e-3, 2000) > 1.4
@@ -208,7 +208,7 @@ def test_a_record_moves_a_round_by_no_more_than_the_bound(batch, sampling, epoch
         algorithm = algorithms.build(
             "dp-norm", {**params, "smoothness": smooth, "bound": bound, "sigma": 0.1}
         ).with_rounds(150)
-        most = algorithm.sensitivity(tasks[0], RING)[0]
+        most = algorithm.privacy.sensitivity(tasks[0], RING)[0]
         network, states = Simulated(RING), [algorithm.start(task, RING) for task in tasks]
         moved = []
         for r in range(60):
@@ -221,7 +221,7 @@ def test_a_record_moves_a_round_by_no_more_than_the_bound(batch, sampling, epoch
 
 
 def test_steps_that_do_not_forget_have_no_sensitivity():
-    for decay, sampling, match in ((110.0, "permutation", "do not forget"), (0.0, "poisson", "Poisson")):
+    for decay, sampling, match in ((110.0, "permutation", "not contractions"), (0.0, "poisson", "fixed size")):
         task = worst(1, sampling, 1, 4.0, decay)[0]
         algorithm = algorithms.build("dp-norm", {"lr": 0.05, "smoothness": 4.0, "sigma": 0.1, "local_steps": 2})
         with pytest.raises(TacitError, match=match):
@@ -232,7 +232,7 @@ def test_what_smoothness_is_must_be_said_and_be_true():
     task = published()[1]
     with pytest.raises(TacitError, match="set smoothness to L"):
         algorithms.build("dp-norm", {"sigma": 0.1}).start(task, RING)
-    with pytest.raises(TacitError, match=r"smoothness = 0\.4, but on these records it is 0\.5"):
+    with pytest.raises(TacitError, match=r"smoothness must be at least 0\.5 on these records, got 0\.4"):
         algorithms.build("dp-norm", {"sigma": 0.1, "smoothness": 0.4}).start(task, RING)
     assert task.smoothness == 0.5  # records of length 0, and biases
     assert quadratic_task().smoothness is None
@@ -248,7 +248,7 @@ def test_parameters_without_meaning_are_refused(wrong):
 
 def test_the_published_steps_forget_four_times_what_the_lemma_counts():
     algorithm, task = published(bound="contraction")
-    assert algorithm.sensitivity(task, RING) == pytest.approx([2.56e-4] * 6, rel=0.01)
+    assert algorithm.privacy.sensitivity(task, RING) == pytest.approx([2.56e-4] * 6, rel=0.01)
 
 
 def test_asynchronous_exchange_has_no_guarantee_and_is_the_same_by_seed():
@@ -270,5 +270,5 @@ def test_asynchronous_exchange_has_no_guarantee_and_is_the_same_by_seed():
 
 def test_a_step_too_long_for_the_lemma_is_refused():
     algorithm, task = published(lr=0.05)
-    with pytest.raises(TacitError, match=r"lr = 0.05 is above 1/\(cKL\) = 0.03"):
-        algorithm.sensitivity(task, RING)
+    with pytest.raises(TacitError, match=r"at most 1/\(cKL\) = 0.03704, got 0.05"):
+        algorithm.privacy.sensitivity(task, RING)

@@ -125,7 +125,7 @@ def test_refusals():
     with pytest.raises(TacitError, match='sensitivity = "certified" needs a clip bound'):
         SGPDP(clip=None, noise_rate=1.0, sensitivity="certified")
     with pytest.raises(TacitError, match=r"how much noise to add: set privacy.epsilon, or algorithm.noise_rate"):
-        SGPDP().releases(0, np.arange(2))
+        SGPDP().privacy.releases(0, np.arange(2))
     with pytest.raises(TypeError, match="share"):
         PartPSP()
     e = perturbation(0, torch.ones(3, 2), Source(np.arange(3), Ledger(), Noise.from_seed(0)), math.inf)

@@ -83,7 +83,7 @@ def test_without_noise_nothing_is_guaranteed_nor_claimed():
 def test_noise_is_calibrated_to_a_total():
     task = pulled(ALIKE)
     algorithm = SGPDP(clip=1.0, decay=0.5, decay_rounds=(5,)).with_rounds(12)
-    scale = calibrated(algorithm, algorithm.sampling(task), 3.0, DELTA)
+    scale = calibrated(algorithm, algorithm.privacy.sampling(task), 3.0, DELTA)
     found = Run(task, algorithm.with_noise(scale), Simulated(d_out(10, 2)), delta=DELTA).go()
     assert 2.97 <= found.privacy.guaranteed <= 3.0
     least = found.privacy.claimed

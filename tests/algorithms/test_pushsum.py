@@ -63,15 +63,15 @@ def poisson(*rates):
 
 
 def cost(algorithm, sampling, delta):
-    return guarantee(plan(algorithm, sampling, np.arange(len(sampling.rate))), delta)
+    return guarantee(plan(algorithm.privacy, algorithm.rounds, sampling, np.arange(len(sampling.rate))), delta)
 
 
 def test_the_papers_calibration_is_optimistic():
     # J = 2500, K = 3500, δ = 1e-4, single records, constant schedule: claimed 1 is really 3.02.
     sampling = poisson(1 / 2500)
     algorithm = const_d2p().with_rounds(3500)
-    algorithm = algorithm.with_noise(algorithm.paper_noise(sampling, 1.0, 1e-4))
-    assert algorithm.claim(sampling, np.arange(1), 1e-4, 3500) == pytest.approx(1.0, rel=1e-6)
+    algorithm = algorithm.with_noise(algorithm.privacy.paper_noise(sampling, 1.0, 1e-4))
+    assert algorithm.privacy.claim(sampling, np.arange(1), 1e-4, 3500) == pytest.approx(1.0, rel=1e-6)
     assert cost(algorithm, sampling, 1e-4) == pytest.approx(3.02, rel=0.02)
 
 
@@ -111,7 +111,7 @@ def test_titles_and_the_shape_of_the_schedules():
     assert algorithm.title == "Dyn-D²P"
     assert algorithm.clip(0, 100) == 4.0
     assert algorithm.clip(50, 100) == pytest.approx(1.0)
-    (planned,) = algorithm.releases(50, np.arange(3))
+    (planned,) = algorithm.privacy.releases(50, np.arange(3))
     assert planned.mechanism.multipliers(3) == pytest.approx(2.0 / 2.0)
     assert [a.title for a in (dyn_c_d2p(), dyn_mu_d2p(), const_d2p(), sgp())] == [
         "Dyn[C]-D²P",
@@ -125,7 +125,7 @@ def test_refusals():
     with pytest.raises(TacitError, match="SGP has no noise to calibrate"):
         sgp().with_noise(np.ones(1))
     with pytest.raises(TacitError, match=r"how much noise.*privacy\.epsilon"):
-        dyn_d2p().mechanism(0, np.arange(2))
+        dyn_d2p().privacy.mechanism(0, np.arange(2))
     with pytest.raises(TacitError, match="clip must be positive and finite, not -1"):
         dyn_d2p(clip=-1.0)
     general = algorithms.build("d2p", {"clip": [1.0] * 3, "noise_multiplier": [1.0] * 5})

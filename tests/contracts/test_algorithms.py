@@ -167,7 +167,7 @@ def test_the_ledger_holds_what_was_planned(name):
     graph = graphs.build("ring", {"nodes": 5})
     algorithm = private(name).bind(task, graph)
     run_rounds(algorithm, task, Simulated(graph), ROUNDS)
-    planned = plan(algorithm, algorithm.sampling(task), task.nodes)
+    planned = plan(algorithm.privacy, ROUNDS, algorithm.privacy.sampling(task), task.nodes)
     made = list(task.ledger.releases())
     assert len(made) == len(planned) > 0
     for one, other in zip(made, planned, strict=True):

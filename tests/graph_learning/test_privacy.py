@@ -138,7 +138,7 @@ def test_the_papers_noise_and_its_claim():
     nodes = np.arange(3)
     assert method.claim(nodes, 50e-5, 50) == pytest.approx(50)
     signals, _ = instance(3, d=5, n=3)
-    lines = plan(method, Signals(signals).sampling, nodes)
+    lines = plan(method, method.rounds, Signals(signals).sampling, nodes)
     assert guarantee(lines, 1e-5).max() == pytest.approx(
         mu_to_epsilon(math.sqrt(50 / 2) / classical(1e-5), 1e-5), rel=1e-6
     )

@@ -61,7 +61,8 @@ def test_nothing_of_what_is_published_is_refused():
     data = datasets.build(choice.name, choice.parameters)
     for cell in cells.values():
         run = from_config(cell.config, Own(data=data))
-        claimed = run.algorithm.claim(run.algorithm.sampling(run.task), run.task.nodes, run.delta, run.rounds)
+        privacy = run.algorithm.privacy
+        claimed = privacy.claim(privacy.sampling(run.task), run.task.nodes, run.delta, run.rounds)
         assert claimed == pytest.approx(cell.config.privacy.epsilon, rel=1e-3), cell.title
 
 

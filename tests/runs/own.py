@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from tacit.algorithms import Algorithm
+from tacit.algorithms import Algorithm, PrivacyPlan
 from tacit.privacy.mechanism import Gaussian
 from tacit.privacy.planning import Planned
 from tacit.tasks import Clip
@@ -46,8 +46,14 @@ class Mine(Algorithm[State]):
 class Planning(Mine):
     """The same, and it says so."""
 
+    @property
+    def privacy(self):
+        return PlanningPrivacy(self)
+
+
+class PlanningPrivacy(PrivacyPlan):
     def releases(self, t, nodes):
-        return (Planned(t, Gaussian(self.noise)),)
+        return (Planned(t, Gaussian(self.algorithm.noise)),)
 
 
 @dataclass(frozen=True)

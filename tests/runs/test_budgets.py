@@ -11,7 +11,7 @@ from tests.runs.cases import assert_same, interrupt_after, rows, small
 
 def test_the_run_ends_at_the_last_step_that_fits(tmp_path):
     run = small(rounds=30, privacy={"delta": 1e-4, "budget": 1.2}).keep(tmp_path / "run").go()
-    planned = plan(run.algorithm, run.algorithm.sampling(run.task), run.task.nodes)
+    planned = plan(run.algorithm.privacy, run.rounds, run.algorithm.privacy.sampling(run.task), run.task.nodes)
     costs = [guarantee(planned[:k], 1e-4).max(initial=0.0) for k in range(31)]
     fits = max(k for k, cost in enumerate(costs) if cost <= 1.2)
     assert 1 <= run.t == fits < 30

@@ -165,17 +165,17 @@ class Host:
         self.look()
         rounds = {round_ for _, round_, _, _ in self.said}
         needed = {
-            (step, purpose) for t in rounds for step, _, purpose in self.method.releases(t, np.zeros(1, np.int64))
+            (step, purpose) for t in rounds for step, _, purpose in self.planned.releases(t, np.zeros(1, np.int64))
         }
         missing = needed - {line[:2] for line in self.ledger}
         assert not missing, f"{self.name} has said what its ledger does not hold: {sorted(missing)}"
 
     @cached_property
-    def method(self):
+    def planned(self):
         config = self.site.network_config.config()
         if is_graph_learning(config.algorithm):
             return graph_method(config.algorithm, config.rounds, config.privacy)
-        return named_algorithm(config.algorithm).with_rounds(config.rounds).with_noise(np.ones(1))
+        return named_algorithm(config.algorithm).with_rounds(config.rounds).with_noise(np.ones(1)).privacy
 
     @property
     def ledger(self):

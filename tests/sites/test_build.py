@@ -80,7 +80,9 @@ def test_epsilon_holds_for_each_site_by_itself(ready, tmp_path):
     for name in ("site-1", "site-2", "site-3"):
         part = build_site(SiteConfig.load(tmp_path / "net" / name / "node.toml"))
         assert part.task.sampler.sampling.rate == 16 / UNEVEN["sizes"][part.node]
-        spent = guarantee(plan(part.algorithm, part.task.sampling, part.task.nodes), part.delta)
+        spent = guarantee(
+            plan(part.algorithm.privacy, part.algorithm.rounds, part.task.sampling, part.task.nodes), part.delta
+        )
         assert 2.0 * 0.98 <= spent[0] <= 2.0
         assert (part.ledger.budget.epsilon, part.ledger.durable) == (2.0, True)
 

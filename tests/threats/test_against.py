@@ -168,13 +168,15 @@ def test_other_methods_have_the_bound_for_all_messages(name):
 
 def test_of_all_methods_only_those_that_mix_only_say_so():
     made = {name: algorithms.build(name, PARAMETERS.get(name, {})) for name in algorithms}
-    assert {name for name, each in made.items() if "mixing_only_clip" in vars(type(each))} == {
-        name for name, each in made.items() if type(each) in (D2P, DPSGD)
-    }
+    assert {
+        name
+        for name, each in made.items()
+        if "privacy" in vars(type(each)) and "mixing_only_clip" in vars(type(each.privacy))
+    } == {name for name, each in made.items() if type(each) in (D2P, DPSGD)}
     one_step = DPSGD(local_steps=1, scale=3.0)
-    assert one_step.mixing_only_clip(0) is not None
-    assert replace(one_step, local_steps=2).mixing_only_clip(0) is None
-    assert replace(const_d2p(), share=("0.*",)).mixing_only_clip(0) is None
+    assert one_step.privacy.mixing_only_clip(0) is not None
+    assert replace(one_step, local_steps=2).privacy.mixing_only_clip(0) is None
+    assert replace(const_d2p(), share=("0.*",)).privacy.mixing_only_clip(0) is None
 
 
 PARAMETERS = {"d2p": {"clip": [1.0], "noise_multiplier": [1.0]}, "partpsp": {"share": ["0.*"]}}

@@ -72,7 +72,7 @@ def bounds(threat, draws=WHOLE):
     method = const_d2p(noise_multiplier=NOISE).with_rounds(ROUNDS)
     task, _ = worlds(1, 8, 4, draws, method, Noise.from_seed(0))
     run = Run(task, method, Simulated(ONE_PEER), delta=DELTA)
-    rounds = mixing(method, task, ONE_PEER, plan(method, task.sampling, task.nodes))
+    rounds = mixing(method, task, ONE_PEER, plan(method.privacy, method.rounds, task.sampling, task.nodes))
     leverages = shown(rounds, threat)[rounds.which, 0]
     return assess(run, planned=True).pairs[0], float(np.sqrt(leverages.sum()) / NOISE)
 

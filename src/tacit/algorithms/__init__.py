@@ -10,6 +10,7 @@ from tacit.algorithms.partpsp import SGPDP, PartPSP
 from tacit.algorithms.pedfl import PEDFL
 from tacit.algorithms.porter import Porter
 from tacit.algorithms.prisma import Prisma
+from tacit.algorithms.privacy_plan import PrivacyPlan
 from tacit.algorithms.pushsum import D2P, PushSum, const_d2p, dyn_c_d2p, dyn_d2p, dyn_mu_d2p, sgp
 from tacit.algorithms.schedules import Geometric, Listed, Schedule, Steps
 from tacit.algorithms.sensitivity import Certified, Estimated, Real, Replacement, Sensitivity
@@ -32,6 +33,7 @@ __all__ = [
     "PartPSP",
     "Porter",
     "Prisma",
+    "PrivacyPlan",
     "PushSum",
     "Real",
     "Replacement",

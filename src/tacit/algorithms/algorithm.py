@@ -3,41 +3,33 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from torch import Tensor
 
+from tacit.algorithms.privacy_plan import Nodes, PrivacyPlan
 from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.networks import Network
-from tacit.privacy.bounded import Sampling
 from tacit.privacy.ledger import Array
-from tacit.privacy.planning import Planned
 from tacit.registry import Registry
-from tacit.tasks import Clip, Task
+from tacit.tasks import Task
 
 S = TypeVar("S")
-Nodes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Algorithm(ABC, Generic[S]):
     """A frozen dataclass of the paper's parameters. Its state `S` is a dataclass of tensors with a leading axis n.
 
-    `releases(t)` says which mechanisms round t uses, and `round` uses those: what is planned, calibrated and accounted
-    before a run is what the ledger holds after it. `rounds` is the paper's K, set by the run. A method that can
+    `privacy` plans what `round` releases. `rounds` is the paper's K, set by the run. A method that can
     leave some parameters at their node (`partial`) has patterns of names of those it shares in `share`; the `local`
     ones learn from gradients with the same noise, or from exact ones.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("column-stochastic", "connected")
-    unit: ClassVar[str] = "record"
-    adversary: ClassVar[str] = "sees every message a node ever sends and knows every record in the network but one"
-    claimed_for: ClassVar[Literal["run", "round"]] = "run"
     partial: ClassVar[bool] = False
 
     rounds: int = field(default=1, kw_only=True)
@@ -62,23 +54,14 @@ class Algorithm(ABC, Generic[S]):
         """Each hosted node's model, (n, d)."""
 
     @property
-    def assumes(self) -> str | None:
-        """What the guarantee takes for granted and nobody checks; None where it is proven throughout."""
-        return None
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences that belong to any statement about its privacy."""
-        return ()
+    def privacy(self) -> PrivacyPlan:
+        """What it releases, what its paper claims, and what the guarantee assumes."""
+        return PrivacyPlan(self)
 
     @property
     def bounds(self) -> Literal["all", "shared"]:
         """Whose gradients are clipped: those of all parameters, or of the shared ones only."""
         return "all" if self.local == "private" else "shared"
-
-    def sampling(self, task: Task) -> Sampling:
-        """How the records behind a release are drawn, as it is accounted."""
-        return task.sampling
 
     def traces(self, state: S) -> dict[str, Tensor]:
         """Numbers worth a curve over the rounds, one a hosted node (n,) each."""
@@ -96,18 +79,6 @@ class Algorithm(ABC, Generic[S]):
         """The same method, with what its noise needs to know of the task and the graph."""
         return self
 
-    def releases(self, t: int, nodes: Nodes) -> Iterable[Planned]:
-        """What the given nodes release in round t. Nothing planned: the run can have no budget."""
-        return ()
-
-    def mixing_only_clip(self, t: int) -> Clip | None:
-        """The clip of round t, where that is x ← W(t) (x − γ (clipped gradient at x + Gaussian noise)) and no more.
-
-        Then a node remembers nothing but what mixing gave it, and `tacit.threats` knows what mixing hides. None: it is
-        not so, or nobody has proven it. A class answers for itself only, not for those derived from it.
-        """
-        return None
-
     @property
     def tolerates_dropout(self) -> bool:
         """Whether nodes may go on without one that is silent: they only mix, and push-sum weights go with the values,
@@ -119,14 +90,6 @@ class Algorithm(ABC, Generic[S]):
         raise TacitError(
             f"{self.title} has no noise to calibrate: leave out privacy.epsilon, or choose a private method"
         )
-
-    def paper_noise(self, sampling: Sampling, epsilon: float, delta: float) -> Array:
-        """The noise scales that the paper's own formula gives for a *claimed* ε."""
-        raise TacitError(f"{self.title} has no calibration of its paper's own: leave out privacy.calibration")
-
-    def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
-        """The ε that the paper's formula claims after `rounds` rounds; None where the paper claims none."""
-        return None
 
 
 def at_nodes(values: float | Array, nodes: Nodes) -> Array:

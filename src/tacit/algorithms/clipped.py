@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 from torch import Tensor
 
-from tacit.algorithms.algorithm import Algorithm, Nodes, at_nodes, by_id
+from tacit.algorithms.algorithm import Algorithm, at_nodes, by_id
+from tacit.algorithms.privacy_plan import Nodes, PrivacyPlan
 from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.privacy.bounded import Sampling
@@ -54,6 +55,10 @@ class Clipped(Algorithm[S]):
         return self.name
 
     @property
+    def privacy(self) -> ClippedPrivacy:
+        return ClippedPrivacy(self)
+
+    @property
     def bound(self) -> Clip | None:
         return None if self.clip is None else Clip(self.clip, self.norm, self.clip_per)
 
@@ -71,13 +76,6 @@ class Clipped(Algorithm[S]):
         """The numbers of round t's draws."""
         return range(t * self.steps, (t + 1) * self.steps)
 
-    def releases(self, t: int, nodes: Nodes) -> list[Planned]:
-        return [Planned(step, self.mechanism(nodes)) for step in self.draws(t)]
-
-    def moved(self, sampling: Sampling) -> float:
-        """How far a record moves the sum of a batch, in clip bounds."""
-        return 2.0 if self.clip_per == "batch" or sampling.relation == "replace-one" else 1.0
-
     def bind(self, task: Task, graph: Graph | None = None) -> Self:
         if self.bound is None:
             return self
@@ -87,25 +85,41 @@ class Clipped(Algorithm[S]):
 
     def private(self, params: Tensor, step: int, task: Task) -> Tensor:
         """ĝ: the clipped mean gradient of draw `step`, with noise on it."""
-        return self.known(task).mechanism(task.nodes).release(task.gradient(params, step, self.bound))
+        return self.known(task).privacy.mechanism(step, task.nodes).release(task.gradient(params, step, self.bound))
 
     def known(self, task: Task) -> Self:
         """Itself, knowing its noise, which a run has asked for before."""
         return self if self.sensitivity is not None or self.bound is None else self.bind(task)
 
-    def mechanism(self, nodes: Nodes) -> Mechanism:
-        return Exact() if self.sigma == 0 else Gaussian(at_nodes(self._known(self.scale), nodes))
-
     def deviation(self, nodes: Nodes) -> Array:
         """σ of each node."""
-        return at_nodes(self._known(self.scale), nodes) * at_nodes(self._known(self.sensitivity), nodes)
+        return at_nodes(self.known_noise(self.scale), nodes) * at_nodes(self.known_noise(self.sensitivity), nodes)
 
     def with_noise(self, scale: Array) -> Self:
         return super().with_noise(scale) if self.sigma == 0 else replace(self, scale=scale)
 
-    def _known(self, value: float | Array | None) -> float | Array:
+    def known_noise(self, value: float | Array | None) -> float | Array:
         if value is None:
             raise TacitError(
                 f"{self.title} does not know how much noise to add: set privacy.epsilon, or algorithm.sigma"
             )
         return value
+
+
+@dataclass(frozen=True)
+class ClippedPrivacy(PrivacyPlan):
+    """Every private gradient is one release with Gaussian noise."""
+
+    algorithm: Clipped[Any]
+
+    def mechanism(self, step: int, nodes: Nodes) -> Mechanism:
+        """The mechanism of draw number `step`."""
+        method = self.algorithm
+        return Exact() if method.sigma == 0 else Gaussian(at_nodes(method.known_noise(method.scale), nodes))
+
+    def releases(self, t: int, nodes: Nodes) -> list[Planned]:
+        return [Planned(step, self.mechanism(step, nodes)) for step in self.algorithm.draws(t)]
+
+    def moved(self, sampling: Sampling) -> float:
+        """How far a record moves the sum of a batch, in clip bounds."""
+        return 2.0 if self.algorithm.clip_per == "batch" or sampling.relation == "replace-one" else 1.0

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tacit.algorithms.algorithm import Nodes, algorithms
-from tacit.algorithms.clipped import Clipped
+from tacit.algorithms.algorithm import algorithms
+from tacit.algorithms.clipped import Clipped, ClippedPrivacy
 from tacit.algorithms.edges import degrees, gathered
+from tacit.algorithms.privacy_plan import Nodes
 from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.networks import Network
@@ -67,6 +68,10 @@ class DPADMM(Clipped[Duals]):
         return self.name if self.sigma != 0 else "ADMM"
 
     @property
+    def privacy(self) -> DPADMMPrivacy:
+        return DPADMMPrivacy(self)
+
+    @property
     def steps(self) -> int:
         return self.local_steps
 
@@ -93,17 +98,6 @@ class DPADMM(Clipped[Duals]):
     def norms(self, state: Duals) -> dict[str, Tensor]:
         return {**super().norms(state), "dual_norm": state.dual.norm(dim=1)}
 
-    def paper_noise(self, sampling: Sampling, epsilon: float, delta: float) -> Array:
-        steps = self.rounds * self.steps
-        return sampling.rate * math.sqrt(2 * steps * math.log(1.25 / delta)) / epsilon * 2 / self.moved(sampling)
-
-    def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
-        if self.sigma == 0:
-            return None
-        noise = self.mechanism(nodes).multipliers(len(nodes)) * self.moved(sampling) / 2
-        pairs = set(zip(sampling.rate.tolist(), noise.tolist(), strict=True))
-        return max(dp_admm_claim(rate, multiplier, rounds * self.steps, delta) for rate, multiplier in pairs)
-
     def _eta(self, k: int, t: int, task: Task, graph: Graph) -> Tensor | float:
         """η of inner step k of round t, both from 0; (n, 1) where it depends on the node."""
         if self.diameter is None:
@@ -111,3 +105,21 @@ class DPADMM(Clipped[Duals]):
         deviation = np.zeros(task.n) if self.sigma == 0 else self.known(task).deviation(task.nodes)
         slope = np.sqrt(((self.clip or 0.0) / graph.nodes) ** 2 + task.d * deviation**2 / 8)
         return torch.from_numpy(math.sqrt(2 * (k + 1) * (t + 1)) / self.diameter * slope).to(task.dtype)[:, None]
+
+
+@dataclass(frozen=True)
+class DPADMMPrivacy(ClippedPrivacy):
+    """K noised gradients per round and node; Table II of the DP-Norm paper is the claim."""
+
+    algorithm: DPADMM
+
+    def paper_noise(self, sampling: Sampling, epsilon: float, delta: float) -> Array:
+        steps = self.algorithm.rounds * self.algorithm.steps
+        return sampling.rate * math.sqrt(2 * steps * math.log(1.25 / delta)) / epsilon * 2 / self.moved(sampling)
+
+    def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
+        if self.algorithm.sigma == 0:
+            return None
+        noise = self.mechanism(0, nodes).multipliers(len(nodes)) * self.moved(sampling) / 2
+        pairs = set(zip(sampling.rate.tolist(), noise.tolist(), strict=True))
+        return max(dp_admm_claim(rate, multiplier, rounds * self.algorithm.steps, delta) for rate, multiplier in pairs)

@@ -10,17 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tacit.algorithms.algorithm import Algorithm, Nodes, algorithms, at_nodes, by_id
+from tacit.algorithms.algorithm import Algorithm, algorithms, by_id
+from tacit.algorithms.dpnorm_privacy import DPNormPrivacy
 from tacit.algorithms.edges import OnEdges, at_start, degrees, gathered
+from tacit.algorithms.privacy_plan import Nodes
 from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.networks import Network
 from tacit.networks.network import Edges
-from tacit.privacy.bounded import Bounded, Sampling
-from tacit.privacy.claims import dp_norm_claim, dp_norm_j
+from tacit.privacy.bounded import Bounded
 from tacit.privacy.ledger import Array
-from tacit.privacy.mechanism import Exact, Gaussian, Mechanism, Unproven
-from tacit.privacy.planning import Planned
 from tacit.tasks import Clip, Task
 
 
@@ -49,9 +48,9 @@ class DPNorm(Algorithm[Normed]):
     effect on the models is then undone, round after round, and with it the privacy: nothing is guaranteed.
 
     Claim: Theorem 1. Formal guarantee: a round releases w + n, where a record moves w by Δ₂ at most, so R rounds are
-    exactly √R Δ₂/σ-GDP. Lemma 1 has Δ₂ = 2cμG (K/d_i + 1/B) with c = 1 + 2(γ + 1). `bound = "contraction"` counts what
-    the steps really forget (see `sensitivity`), at the published settings a quarter of it. Clipping makes every
-    record's gradient at most G; that every record's loss is L-smooth is taken for granted, so L must be stated where
+    exactly √R Δ₂/σ-GDP. Lemma 1 has Δ₂ = 2cμG (K/d_i + 1/B) with c = 1 + 2(γ + 1). `bound = "contraction"` is
+    proven in `DPNormPrivacy.sensitivity`; at the published settings it is a quarter of the lemma's. Clipping bounds
+    every record's gradient by G; that every record's loss is L-smooth is taken for granted, so L must be stated where
     there is noise. For logistic regression it is known, ‖x‖²/2 without and (‖x‖² + 1)/2 with biases, and checked.
     """
 
@@ -86,22 +85,12 @@ class DPNorm(Algorithm[Normed]):
         return "DP-Norm" if self.alpha else "DP-Norm (α = 0)"
 
     @property
-    def assumes(self) -> str | None:
-        return f"the loss of every record is L-smooth with L = {self.smoothness or 0.0:g}"
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return (
-            "A node's own model has no noise on it: what is guaranteed is what its messages tell, not the model, nor "
-            "accuracies, losses and norms measured on models.",
-        )
-
-    def sampling(self, task: Task) -> Sampling:
-        return Sampling("none", np.ones(task.n), "replace-one")
+    def privacy(self) -> DPNormPrivacy:
+        return DPNormPrivacy(self)
 
     def start(self, task: Task, graph: Graph) -> Normed:
         if self.sigma != 0:
-            self.sensitivity(task, graph)  # what has none is refused now
+            self.privacy.sensitivity(task, graph)  # what has none is refused now
         x = task.initial()
         return Normed(x, x.new_zeros(len(at_start(task, graph).row), task.d), x.new_zeros(task.n))
 
@@ -109,10 +98,10 @@ class DPNorm(Algorithm[Normed]):
         edges = network.edges(t)
         sign = torch.from_numpy(np.where(edges.source < edges.target, 1.0, -1.0)).to(state.x.dtype)[:, None]
         degree = degrees(edges, task.n, state.x)
-        eta = self._eta(degree)
+        eta = self.eta(degree)
         gamma = 1 + self.alpha * eta
         w, z, exchanges = state.x, state.z, self._exchanges(t, edges, task, network.graph)
-        noise = self._release(t, torch.zeros_like(w), task, network) if self._reuses else None
+        noise = self._release(t, torch.zeros_like(w), task, network) if self.privacy.reuses_noise else None
         for k in range(self.local_steps):
             pull = self.lr * eta / gamma * gathered(sign * z, edges, task.n)
             step = t * self.local_steps + k
@@ -134,102 +123,31 @@ class DPNorm(Algorithm[Normed]):
     def norms(self, state: Normed) -> dict[str, Tensor]:
         return {**super().norms(state), "dual_norm": state.dual}
 
-    def sensitivity(self, task: Task, graph: Graph) -> Array:
-        """Δ₂: how far a record moves the w that a node carries from round to round, all it heard being the same.
-
-        A step shrinks what two runs differ by to at most ϱ = γ (|1 − μω| + μL)/(γ + ημE), ω the weight decay, clipped
-        gradients being L-Lipschitz too, and a record in its batch adds γ/(γ + ημE) · 2μG/B. One that is drawn once in b
-        steps thus makes at most 1/(1 − ϱᵇ) times that (`contraction`), or 1 + ϱ/(1 − ϱᵇ) where rounds end in an epoch.
-        A Poisson batch may hold all d_i records and is divided by B all the same, so L counts d_i/B times there.
-        Lemma 1 counts K B/d_i + 1 steps a round, and what they leave behind with c; it must not be the smaller one.
-        """
-        smooth = self._smoothness(task)
-        degree = graph.out_degrees(0)[task.nodes].astype(np.float64)
-        eta = self._eta(degree)
-        gamma = 1 + self.alpha * eta
-        shrink = gamma / (gamma + eta * self.lr * degree)
-        load = task.sizes / task.sampler.batch if task.sampler.kind == "poisson" else 1.0
-        growth = shrink * (abs(1 - self.lr * task.model.weight_decay) + self.lr * smooth * load)
-        if not (growth < 1).all():
-            raise TacitError(
-                f"{self.title}: with lr = {self.lr:g}, L = {smooth:g} steps do not forget, so no sensitivity is known"
-                f"{': batches of a fixed size do better than Poisson ones' if task.sampler.kind == 'poisson' else ''}"
-            )
-        once = 2 * self.lr * self.clip / task.sampler.batch
-        fading = 1 / (1 - growth**task.sampler.period)
-        lasting: Array = shrink * np.where(self.local_steps % task.sampler.period == 0, fading, 1 + growth * fading)
-        if self.bound == "contraction":
-            return once * lasting
-        c = 1 + 2 * (gamma + 1)
-        limit = float((1 / np.maximum(c * self.local_steps * smooth, 1e-300)).min())
-        if self.lr > limit:
-            raise TacitError(f"{self.title}: lr = {self.lr:g} is above 1/(cKL) = {limit:.4g}, which Lemma 1 needs")
-        times = self.local_steps * task.sampler.batch / task.sizes + 1
-        lemma: Array = once * np.maximum(c * times, lasting)
-        return lemma
-
     def bind(self, task: Task, graph: Graph) -> Self:
         if not self.sigma or self.scale is not None:
             return self
-        return replace(self, scale=by_id(self.sigma / self.sensitivity(task, graph), task.nodes))
-
-    def mechanism(self, nodes: Nodes) -> Mechanism:
-        if self.sigma == 0:
-            return Exact()
-        if self.scale is None:
-            raise TacitError(f"{self.title} does not know how much noise to add: set privacy.epsilon, or sigma")
-        law = Gaussian(at_nodes(self.scale, nodes))
-        return Unproven(law) if self._reuses else law
-
-    @property
-    def _reuses(self) -> bool:
-        """Whether the round's noise covers more than one value."""
-        return self.asynchronous or self.inner_noise == "same"
-
-    def releases(self, t: int, nodes: Nodes) -> list[Planned]:
-        return [Planned(t, self.mechanism(nodes), "model")]
+        return replace(self, scale=by_id(self.sigma / self.privacy.sensitivity(task, graph), task.nodes))
 
     def with_noise(self, scale: Array) -> Self:
         return super().with_noise(scale) if self.sigma == 0 else replace(self, scale=scale)
 
-    def paper_noise(self, sampling: Sampling, epsilon: float, delta: float) -> Array:
-        """J of Theorem 1."""
-        return np.full(len(sampling.rate), dp_norm_j(epsilon, delta, self.rounds))
-
-    def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
-        if self.sigma == 0:
-            return None
-        return dp_norm_claim(float(self.mechanism(nodes).multipliers(len(nodes)).min()), delta, rounds)
-
     def _release(self, t: int, value: Tensor, task: Task, network: Network) -> Tensor:
         """`value` (n, d) plus the round's noise."""
         known = self.bind(task, network.graph)
-        bound = None if self.sigma == 0 else self.sensitivity(task, network.graph)
-        bounded = Bounded(value, bound, "l2", self.sampling(task), t, "model", task.source)
-        return known.mechanism(task.nodes).release(bounded)
-
-    def _smoothness(self, task: Task) -> float:
-        """L as stated, which must not be below what is known of the model."""
-        if self.smoothness is None:
-            raise TacitError(
-                f"{self.title}: what a record can do depends on how smooth the loss is: set smoothness to L, "
-                "0.5 for logistic regression without biases on records of unit norm"
-            )
-        known = task.smoothness
-        if known is not None and known > self.smoothness * (1 + 1e-6):
-            raise TacitError(f"{self.title}: smoothness = {self.smoothness:g}, but on these records it is {known:.4g}")
-        return self.smoothness
+        bound = None if self.sigma == 0 else self.privacy.sensitivity(task, network.graph)
+        bounded = Bounded(value, bound, "l2", self.privacy.sampling(task), t, "model", task.source)
+        return known.privacy.mechanism(task.nodes).release(bounded)
 
     def _inner(self, w: Tensor, step: int, task: Task, network: Network) -> Tensor:
         """Noise of the release's deviation, for inner step number `step`."""
         noise = torch.zeros_like(w)
         if self.sigma != 0:
-            known = self.bind(task, network.graph).mechanism(task.nodes)
-            deviation = known.multipliers(task.n) * self.sensitivity(task, network.graph)
+            known = self.bind(task, network.graph).privacy.mechanism(task.nodes)
+            deviation = known.multipliers(task.n) * self.privacy.sensitivity(task, network.graph)
             task.noise.gaussian_(noise, deviation, "noise/inner", task.nodes, step)
         return noise
 
-    def _eta(self, degree: Any) -> Any:
+    def eta(self, degree: Any) -> Any:
         """η_i of a node with so many neighbours."""
         steps = self.local_steps
         return 1 / (self.lr * (degree * steps if self.step == "paper" else steps * degree + steps - degree))

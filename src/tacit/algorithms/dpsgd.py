@@ -8,8 +8,9 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from tacit.algorithms.algorithm import Nodes, algorithms
-from tacit.algorithms.clipped import Clipped
+from tacit.algorithms.algorithm import algorithms
+from tacit.algorithms.clipped import Clipped, ClippedPrivacy
+from tacit.algorithms.privacy_plan import Nodes
 from tacit.graphs import Graph
 from tacit.networks import Network
 from tacit.privacy.bounded import Sampling
@@ -51,6 +52,10 @@ class DPSGD(Clipped[Parameters]):
         return self.name if self.sigma != 0 else "DSGD"
 
     @property
+    def privacy(self) -> DPSGDPrivacy:
+        return DPSGDPrivacy(self)
+
+    @property
     def steps(self) -> int:
         return self.local_steps
 
@@ -67,19 +72,26 @@ class DPSGD(Clipped[Parameters]):
     def models(self, state: Parameters) -> Tensor:
         return state.x
 
+
+@dataclass(frozen=True)
+class DPSGDPrivacy(ClippedPrivacy):
+    """K noised gradients per round and node; Table II of the DP-Norm paper is the claim."""
+
+    algorithm: DPSGD
+
     def mixing_only_clip(self, t: int) -> Clip | None:
-        return self.bound if self.steps == 1 else None
+        return self.algorithm.bound if self.algorithm.steps == 1 else None
 
     def paper_noise(self, sampling: Sampling, epsilon: float, delta: float) -> Array:
-        steps = self.rounds * self.steps
+        steps = self.algorithm.rounds * self.algorithm.steps
         return sampling.rate * math.sqrt(steps * math.log(1 / delta)) / epsilon / self.moved(sampling)
 
     def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
-        if self.sigma == 0:
+        if self.algorithm.sigma == 0:
             return None
-        noise = self.mechanism(nodes).multipliers(len(nodes)) * self.moved(sampling)
+        noise = self.mechanism(0, nodes).multipliers(len(nodes)) * self.moved(sampling)
         pairs = set(zip(sampling.rate.tolist(), noise.tolist(), strict=True))
-        return max(dp_sgd_claim(rate, multiplier, rounds * self.steps, delta) for rate, multiplier in pairs)
+        return max(dp_sgd_claim(rate, multiplier, rounds * self.algorithm.steps, delta) for rate, multiplier in pairs)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,10 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from tacit.algorithms.algorithm import Nodes, algorithms
-from tacit.algorithms.clipped import Clipped
+from tacit.algorithms.algorithm import algorithms
+from tacit.algorithms.clipped import Clipped, ClippedPrivacy
 from tacit.algorithms.edges import OnEdges, at_start, degrees, gathered
+from tacit.algorithms.privacy_plan import Nodes
 from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.graphs.analysis import largest_laplacian
@@ -54,6 +55,10 @@ class LTADMM(Clipped[OnEdges]):
         return self.name if self.sigma != 0 else "LT-ADMM"
 
     @property
+    def privacy(self) -> LTADMMPrivacy:
+        return LTADMMPrivacy(self)
+
+    @property
     def steps(self) -> int:
         return self.tau
 
@@ -75,13 +80,6 @@ class LTADMM(Clipped[OnEdges]):
     def models(self, state: OnEdges) -> Tensor:
         return state.x
 
-    def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
-        if self.sigma == 0 or self.clip is None:
-            return None
-        bound = self.clip
-        pairs = set(zip(sampling.rate.tolist(), self.deviation(nodes).tolist(), strict=True))
-        return max(lt_admm_dp_claim(rate, sigma / bound, rounds * self.tau, delta) for rate, sigma in pairs)
-
     def _check(self, graph: Graph) -> None:
         """The paper's β < 2 / (τ λ_u ρ), λ_u the largest eigenvalue of the graph's Laplacian."""
         largest = largest_laplacian(graph.at(0))
@@ -92,6 +90,20 @@ class LTADMM(Clipped[OnEdges]):
                 f"(λ_u = {largest:.4g} of this graph), beyond which the paper proves nothing",
                 stacklevel=3,
             )
+
+
+@dataclass(frozen=True)
+class LTADMMPrivacy(ClippedPrivacy):
+    """τ noised gradients per round and node; the paper's Eq. 9 is the claim."""
+
+    algorithm: LTADMM
+
+    def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
+        if self.algorithm.sigma == 0 or self.algorithm.clip is None:
+            return None
+        bound = self.algorithm.clip
+        pairs = set(zip(sampling.rate.tolist(), self.algorithm.deviation(nodes).tolist(), strict=True))
+        return max(lt_admm_dp_claim(rate, sigma / bound, rounds * self.algorithm.tau, delta) for rate, sigma in pairs)
 
 
 @algorithms.register("lt-admm")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import ClassVar, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 from torch import Tensor
 
-from tacit.algorithms.algorithm import Algorithm, Nodes, at_nodes
+from tacit.algorithms.algorithm import Algorithm, at_nodes
 from tacit.algorithms.dpps import DPPS, WATCHED, Consensus
+from tacit.algorithms.privacy_plan import Nodes, PrivacyPlan
 from tacit.algorithms.schedules import Steps
 from tacit.algorithms.sensitivity import Certified, Estimated, Real, Replacement, Sensitivity, Unknown
 from tacit.errors import TacitError
@@ -38,9 +39,6 @@ class OverDPPS(Algorithm[S]):
     """
 
     needs: ClassVar[tuple[str, ...]] = ("doubly-stochastic", "connected")
-    unit: ClassVar[str] = "node"
-    adversary: ClassVar[str] = "sees every message a node ever sends and knows all data of every other node"
-    claimed_for: ClassVar[Literal["run", "round"]] = "round"
     name: ClassVar[str]
 
     local: Literal["private", "exact"] = "exact"  # at node level no local parameter tells more than the node's data do
@@ -92,29 +90,16 @@ class OverDPPS(Algorithm[S]):
         return self
 
     @property
+    def privacy(self) -> DPPSPrivacy:
+        return DPPSPrivacy(self)
+
+    @property
     def title(self) -> str:
         return f"{self.name} without noise" if self.noise_rate == 0 else self.name
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        if self.noise_rate == 0:
-            return ()
-        return (
-            f"The noise was scaled to the {self.sensitivity} sensitivity.",
-            "Sensitivities that a simulation keeps are computed from the data, and nothing here covers them.",
-        )
-
-    @property
     def tolerates_dropout(self) -> bool:
         return not self.sync_every and self.sensitivity == "replacement"  # all else asks every node
-
-    def sampling(self, task: Task) -> Sampling:
-        return Sampling("none", np.ones(task.n), "replace-one")
-
-    def releases(self, t: int, nodes: Nodes) -> tuple[Planned, ...]:
-        # A plan needs no graph: what matters is whether the sensitivity follows the data.
-        mode = Real() if self.sensitivity in _UNPROVEN else Replacement()
-        return (Planned(t, DPPS(self.noise(t, nodes), (mode,)).planned()),)
 
     def with_noise(self, scale: Array) -> Self:
         if self.noise_rate == 0:
@@ -125,11 +110,6 @@ class OverDPPS(Algorithm[S]):
                 "meets no ε: leave out privacy.epsilon, or choose another sensitivity"
             )
         return replace(self, scale=scale)
-
-    def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
-        """b/γ_n of the round with the least noise."""
-        least = [float(noise.min()) for t in range(rounds) if (noise := self.noise(t, nodes)) is not None]
-        return 1 / min(least) if least else None
 
     def traces(self, state: S) -> dict[str, Tensor]:
         """The sensitivities of the last round: the real one, and what each way to know it said."""
@@ -187,3 +167,35 @@ def _certified(graph: Graph, stretch: int, needed: bool) -> Sensitivity:
         return Certified.for_graph(graph, stretch)
     except TacitError:
         return Unknown()
+
+
+@dataclass(frozen=True)
+class DPPSPrivacy(PrivacyPlan):
+    """One Laplace-noised message per round and node; all data of a node are protected."""
+
+    algorithm: OverDPPS[Any]
+    unit: ClassVar[Literal["record", "node"]] = "node"
+    adversary: ClassVar[str] = "sees every message a node ever sends and knows all data of every other node"
+    claimed_for: ClassVar[Literal["run", "round"]] = "round"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        if self.algorithm.noise_rate == 0:
+            return ()
+        return (
+            f"The noise was scaled to the {self.algorithm.sensitivity} sensitivity.",
+            "Sensitivities that a simulation keeps are computed from the data, and nothing here covers them.",
+        )
+
+    def sampling(self, task: Task) -> Sampling:
+        return Sampling("none", np.ones(task.n), "replace-one")
+
+    def releases(self, t: int, nodes: Nodes) -> tuple[Planned, ...]:
+        # A plan needs no graph: what matters is whether the sensitivity follows the data.
+        mode = Real() if self.algorithm.sensitivity in _UNPROVEN else Replacement()
+        return (Planned(t, DPPS(self.algorithm.noise(t, nodes), (mode,)).planned()),)
+
+    def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
+        """b/γ_n of the round with the least noise."""
+        least = [float(noise.min()) for t in range(rounds) if (noise := self.algorithm.noise(t, nodes)) is not None]
+        return 1 / min(least) if least else None

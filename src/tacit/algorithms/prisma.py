@@ -9,14 +9,14 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from tacit.algorithms.algorithm import Nodes, algorithms
-from tacit.algorithms.clipped import Clipped
+from tacit.algorithms.algorithm import algorithms
+from tacit.algorithms.clipped import Clipped, ClippedPrivacy
+from tacit.algorithms.privacy_plan import Nodes
 from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.networks import Network
 from tacit.privacy.bounded import Bounded
 from tacit.privacy.mechanism import Gaussian, Mechanism
-from tacit.privacy.planning import Planned
 from tacit.tasks import Clip, Task
 
 
@@ -64,6 +64,10 @@ class Prisma(Clipped[Momentum]):
             raise TacitError(f"{self.name}: sigma needs sigma_first, the deviation of the first round's noise")
 
     @property
+    def privacy(self) -> PrismaPrivacy:
+        return PrismaPrivacy(self)
+
+    @property
     def weight(self) -> float:
         return (1 - self.eta) * self.clip_difference / (self.clip or 1.0) + self.eta
 
@@ -76,7 +80,7 @@ class Prisma(Clipped[Momentum]):
         if t > 0:
             difference = task.gradient(state.x, t, self._difference(), "difference", before=state.before)
             u = self._together(u, difference)
-        v = self.known(task)._at(t, task.nodes).release(u).add(state.v, alpha=1 - self.eta)
+        v = self.known(task).privacy.mechanism(t, task.nodes).release(u).add(state.v, alpha=1 - self.eta)
         if self.average == "server":
             x = state.x - self.lr * network.mean(v)
         else:
@@ -85,9 +89,6 @@ class Prisma(Clipped[Momentum]):
 
     def models(self, state: Momentum) -> Tensor:
         return state.x
-
-    def releases(self, t: int, nodes: Nodes) -> list[Planned]:
-        return [Planned(t, self._at(t, nodes))]
 
     def _difference(self) -> Clip | None:
         return None if self.clip is None else Clip(self.clip_difference, "l2", self.clip_per)
@@ -99,9 +100,16 @@ class Prisma(Clipped[Momentum]):
         moved = self.eta * gradient.sensitivity + (1 - self.eta) * difference.sensitivity
         return replace(gradient, value=value, sensitivity=moved)
 
-    def _at(self, t: int, nodes: Nodes) -> Mechanism:
+
+@dataclass(frozen=True)
+class PrismaPrivacy(ClippedPrivacy):
+    """One noised combination of gradient and gradient difference per round and node."""
+
+    algorithm: Prisma
+
+    def mechanism(self, step: int, nodes: Nodes) -> Mechanism:
         """A target ε gives every round the same multiplier; deviations that were set give the first its own."""
-        usual = self.mechanism(nodes)
-        if t > 0 or not self.sigma or not isinstance(usual, Gaussian):
+        method, usual = self.algorithm, super().mechanism(step, nodes)
+        if step > 0 or not method.sigma or not isinstance(usual, Gaussian):
             return usual
-        return Gaussian(usual.noise_multiplier * ((self.sigma_first or 0.0) / self.sigma * self.weight))
+        return Gaussian(usual.noise_multiplier * ((method.sigma_first or 0.0) / method.sigma * method.weight))

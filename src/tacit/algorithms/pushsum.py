@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tacit.algorithms.algorithm import Algorithm, Nodes, algorithms, at_nodes
+from tacit.algorithms.algorithm import Algorithm, algorithms, at_nodes
+from tacit.algorithms.privacy_plan import Nodes, PrivacyPlan
 from tacit.algorithms.schedules import Geometric, Listed, Schedule
 from tacit.errors import TacitError
 from tacit.graphs import Graph
@@ -73,6 +74,10 @@ class D2P(Algorithm[PushSum]):
     def title(self) -> str:
         return self.name
 
+    @property
+    def privacy(self) -> D2PPrivacy:
+        return D2PPrivacy(self)
+
     def with_rounds(self, rounds: int) -> Self:
         """Both schedules must have a value for every round: better told now than in the round that lacks it."""
         for schedule in (self.clip, self.noise):
@@ -85,8 +90,8 @@ class D2P(Algorithm[PushSum]):
         return PushSum(x, torch.ones(task.n, dtype=x.dtype), local)
 
     def round(self, t: int, state: PushSum, task: Task, network: Network) -> PushSum:
-        g = task.gradient(self.models(state), t, self._bound(t))
-        noised = self.mechanism(t, task.nodes).release(g)
+        g = task.gradient(self.models(state), t, self.bound(t))
+        noised = self.privacy.mechanism(t, task.nodes).release(g)
         shared, local = task.split(join(noised, g.local))
         x, w = network.mix(t, state.x.sub(shared, alpha=self.lr), state.w)
         return PushSum(x, w, state.local.sub(local, alpha=self.lr))
@@ -98,45 +103,52 @@ class D2P(Algorithm[PushSum]):
     def tolerates_dropout(self) -> bool:
         return True
 
-    def mixing_only_clip(self, t: int) -> Clip | None:
-        return self._bound(t) if self.share is None else None
-
-    def mechanism(self, t: int, nodes: Nodes) -> Mechanism:
-        if self.noise is None:
-            return Exact()
-        return Gaussian(self._scale(nodes) * self.noise(t, self.rounds))
-
-    def releases(self, t: int, nodes: Nodes) -> tuple[Planned, ...]:
-        return (Planned(t, self.mechanism(t, nodes)),)
-
     def with_noise(self, scale: Array) -> Self:
         return replace(self, scale=scale) if self.noise is not None else super().with_noise(scale)
 
-    def paper_noise(self, sampling: Sampling, epsilon: float, delta: float) -> Array:
-        """1 / μ₀ with μ₀ from Eq. 8 (Eq. 9 when μ_k is constant)."""
-        if not isinstance(self.noise, Geometric):
-            return super().paper_noise(sampling, epsilon, delta)
-        rates, node = np.unique(sampling.rate, return_inverse=True)
-        rho_mu = 1 / self.noise.ratio
-        return 1 / np.array([paper_mu0(epsilon, delta, rate, self.rounds, rho_mu) for rate in rates])[node]
-
-    def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
-        """Eqs 4 and 6 for the node whose claim is the largest."""
-        if self.noise is None:
-            return None
-        shape = np.array([self.noise(t, self.rounds) for t in range(rounds)])
-        pairs = set(zip(sampling.rate.tolist(), self._scale(nodes).tolist(), strict=True))
-        return max(dyn_d2p_claim(rate, 1 / (scale * shape), delta) for rate, scale in pairs)
-
-    def _bound(self, t: int) -> Clip | None:
+    def bound(self, t: int) -> Clip | None:
         return None if self.clip is None else Clip(self.clip(t, self.rounds))
 
-    def _scale(self, nodes: Nodes) -> Array:
+    def noise_scale(self, nodes: Nodes) -> Array:
         if self.scale is None:
             raise TacitError(
                 f"{self.title} does not know how much noise to add: set privacy.epsilon, or algorithm.noise_multiplier"
             )
         return at_nodes(self.scale, nodes)
+
+
+@dataclass(frozen=True)
+class D2PPrivacy(PrivacyPlan):
+    """One gradient per round and node, with the noise multiplier of the round."""
+
+    algorithm: D2P
+
+    def mechanism(self, t: int, nodes: Nodes) -> Mechanism:
+        if self.algorithm.noise is None:
+            return Exact()
+        return Gaussian(self.algorithm.noise_scale(nodes) * self.algorithm.noise(t, self.algorithm.rounds))
+
+    def releases(self, t: int, nodes: Nodes) -> tuple[Planned, ...]:
+        return (Planned(t, self.mechanism(t, nodes)),)
+
+    def paper_noise(self, sampling: Sampling, epsilon: float, delta: float) -> Array:
+        """1 / μ₀ with μ₀ from Eq. 8 (Eq. 9 when μ_k is constant)."""
+        if not isinstance(self.algorithm.noise, Geometric):
+            return super().paper_noise(sampling, epsilon, delta)
+        rates, node = np.unique(sampling.rate, return_inverse=True)
+        rho_mu = 1 / self.algorithm.noise.ratio
+        return 1 / np.array([paper_mu0(epsilon, delta, rate, self.algorithm.rounds, rho_mu) for rate in rates])[node]
+
+    def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
+        """Eqs 4 and 6 for the node whose claim is the largest."""
+        if self.algorithm.noise is None:
+            return None
+        shape = np.array([self.algorithm.noise(t, self.algorithm.rounds) for t in range(rounds)])
+        pairs = set(zip(sampling.rate.tolist(), self.algorithm.noise_scale(nodes).tolist(), strict=True))
+        return max(dyn_d2p_claim(rate, 1 / (scale * shape), delta) for rate, scale in pairs)
+
+    def mixing_only_clip(self, t: int) -> Clip | None:
+        return self.algorithm.bound(t) if self.algorithm.share is None else None
 
 
 @algorithms.register("non-private")

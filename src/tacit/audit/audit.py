@@ -162,7 +162,7 @@ def attacked(
     for t in range(method.rounds):
         state = method.round(t, state, task, network)
         watch(t + 1)
-    rate = float(method.sampling(task).rate[0])
+    rate = float(method.privacy.sampling(task).rate[0])
     evidence = gathered(network.transcript(), there, rate, method.rounds)
     stated = Cost(task, method, privacy.delta).spent(method.rounds)
     return Audit(

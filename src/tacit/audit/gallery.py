@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tacit.algorithms.algorithm import Algorithm, Nodes
+from tacit.algorithms.algorithm import Algorithm
 from tacit.algorithms.dpsgd import Parameters
+from tacit.algorithms.privacy_plan import Nodes, PrivacyPlan
 from tacit.audit.audit import Audit, attacked
 from tacit.audit.worlds import NOTHING
 from tacit.graphs import Graph
@@ -50,8 +51,19 @@ class Gossip(Algorithm[Parameters]):
     def models(self, state: Parameters) -> Tensor:
         return state.x
 
+    @property
+    def privacy(self) -> GossipPrivacy:
+        return GossipPrivacy(self)
+
+
+@dataclass(frozen=True)
+class GossipPrivacy(PrivacyPlan):
+    """One noised gradient per round and node."""
+
+    algorithm: Gossip
+
     def releases(self, t: int, nodes: Nodes) -> list[Planned]:
-        return [Planned(t, Gaussian(self.multiplier))]
+        return [Planned(t, Gaussian(self.algorithm.multiplier))]
 
 
 class NoiseForEachNeighbour(Gossip):
@@ -142,12 +154,20 @@ class SharedSeed(Gossip):
 class ShuffledAsPoisson(Gossip):
     """Batches are dealt from a shuffled deck, and accounted as if every record were drawn by a coin of its own."""
 
-    def sampling(self, task: Task) -> Sampling:
-        return Sampling("poisson", task.sampling.rate, "add-remove")
+    @property
+    def privacy(self) -> GossipPrivacy:
+        return ShuffledAsPoissonPrivacy(self)
 
     def computed(self, t: int, x: Tensor, task: Task) -> Bounded:
         gradient = task.gradient(x, t, Clip(1.0))
-        return replace(gradient, sampling=self.sampling(task), sensitivity=1.0 / task.sampler.batch)
+        return replace(gradient, sampling=self.privacy.sampling(task), sensitivity=1.0 / task.sampler.batch)
+
+
+class ShuffledAsPoissonPrivacy(GossipPrivacy):
+    """Permutation batches, accounted as Poisson samples."""
+
+    def sampling(self, task: Task) -> Sampling:
+        return Sampling("poisson", task.sampling.rate, "add-remove")
 
 
 class Exhibit(NamedTuple):

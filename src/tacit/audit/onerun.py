@@ -66,14 +66,14 @@ def one_run(
     """
     plain = from_config(config)
     method, task = plain.algorithm, plain.task
-    if method.unit != "record":
+    if method.privacy.unit != "record":
         raise TacitError(f"{method.title} protects whole nodes, and an audit in one run needs records as canaries")
     if canaries < _LEAST:
         raise TacitError(f"an audit in one run needs at least {_LEAST} canaries to say anything, not {canaries}")
     if not 0 <= node < task.n:
         raise TacitError(f"canaries go to one of the nodes 0 to {task.n - 1}, and {node} is none of them")
     coins: Flags = Noise.from_seed(seed).words("coins", np.array([node]), 0, canaries)[0].numpy() < 0
-    run = from_config(config, planted(task, coins, node, method.sampling(task).relation))
+    run = from_config(config, planted(task, coins, node, method.privacy.sampling(task).relation))
     method, task, delta = run.algorithm, run.task, config.privacy.delta
     assert isinstance(task.model, Planted)
     network = Wiretap(run.network.graph, node, task.model.own)

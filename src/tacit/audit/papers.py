@@ -46,8 +46,8 @@ def stated() -> list[Stated]:
 
 def _costs(algorithm: Algorithm[Any], sampling: Sampling, delta: float) -> tuple[float, float | None]:
     """Claimed and guaranteed ε of a whole run at one node."""
-    claimed = algorithm.claim(sampling, _ONE, delta, algorithm.rounds)
-    spent = float(guarantee(plan(algorithm, sampling, _ONE), delta).max())
+    claimed = algorithm.privacy.claim(sampling, _ONE, delta, algorithm.rounds)
+    spent = float(guarantee(plan(algorithm.privacy, algorithm.rounds, sampling, _ONE), delta).max())
     assert claimed is not None
     return claimed, spent if math.isfinite(spent) else None
 
@@ -55,7 +55,7 @@ def _costs(algorithm: Algorithm[Any], sampling: Sampling, delta: float) -> tuple
 def _dyn_d2p() -> Stated:
     sampling, delta = Sampling("poisson", np.array([1 / 2500]), "add-remove"), 1e-4
     algorithm = const_d2p().with_rounds(3500)
-    noised = algorithm.with_noise(algorithm.paper_noise(sampling, 1.0, delta))
+    noised = algorithm.with_noise(algorithm.privacy.paper_noise(sampling, 1.0, delta))
     setting = "2,500 records a node, one drawn a round, 3,500 rounds, constant noise by Eq. 9"
     note = "a central limit theorem, far from its limit"
     return Stated("Dyn-D²P", setting, 1.0, *_costs(noised, sampling, delta), delta, note=note)
@@ -76,7 +76,7 @@ def _lt_admm_dp(per: Any) -> Stated:
 def _dp_norm(epsilon: float, inner: Any = "none") -> Stated:
     sampling, delta = Sampling("none", np.ones(1), "replace-one"), 1e-3
     algorithm = DPNorm(inner_noise=inner).with_rounds(2000)
-    noised = algorithm.with_noise(algorithm.paper_noise(sampling, epsilon, delta))
+    noised = algorithm.with_noise(algorithm.privacy.paper_noise(sampling, epsilon, delta))
     note = {
         "none": "a composition theorem that is not tight; takes L-smoothness for granted",
         "same": "the same noise in the local steps too, which the paper nowhere writes: they take it back",

@@ -38,7 +38,7 @@ def dyn_d2p(trials: int = 200_000) -> Tried:
     rounds, records, delta = 2, 20, 1e-4
     sampling = Sampling("poisson", np.array([1 / records]), "add-remove")
     method = const_d2p().with_rounds(rounds)
-    noised = method.with_noise(method.paper_noise(sampling, 1.0, delta)[0])
+    noised = method.with_noise(method.privacy.paper_noise(sampling, 1.0, delta)[0])
     draws = Batch(size=1, sampling="poisson")
     found = attacked(noised, draws, records, trials=trials, privacy=PrivacyTarget(delta=delta))
     return Tried(f"{rounds} rounds of 1 in {records} records", found)
@@ -55,7 +55,7 @@ def dp_norm(trials: int = 20_000, rounds: int = 100, inner: Any = "same") -> Tri
     """Theorem 1's noise for ε = 1, and the round's noise in the local steps too: sums of messages shed it."""
     sampling, delta = Sampling("none", np.ones(1), "replace-one"), 1e-3
     method = DPNorm(inner_noise=inner, smoothness=0.5).with_rounds(rounds)
-    noised = method.with_noise(method.paper_noise(sampling, 1.0, delta)[0])
+    noised = method.with_noise(method.privacy.paper_noise(sampling, 1.0, delta)[0])
     found = attacked(noised, Batch(), 1, trials=trials, privacy=PrivacyTarget(delta=delta))
     return Tried(f"{rounds} rounds, μ, α and K as published, one record a node", found)
 

@@ -143,9 +143,9 @@ def worlds(
         noise=noise,
         dtype=torch.float64,
     )
-    relation = method.sampling(made([np.zeros(size, np.int64)])).relation
+    relation = method.privacy.sampling(made([np.zeros(size, np.int64)])).relation
     other = _OPPOSITE if relation == "replace-one" and not follows else NOTHING
     held = np.full((trials, nodes, size), _OTHER)
-    held[:, 0, : size if method.unit == "node" else 1] = np.where(there, _CANARY, other)[:, None]
+    held[:, 0, : size if method.privacy.unit == "node" else 1] = np.where(there, _CANARY, other)[:, None]
     shards = list(held.reshape(trials * nodes, size))
     return made(shards), there

@@ -130,5 +130,5 @@ def _config(what: str | None, settings: list[str]) -> Answer:
         privacy = run.planned()
     if config.privacy.epsilon is None:
         return Answer(privacy)
-    first = next(iter(run.algorithm.releases(0, run.task.nodes)))
+    first = next(iter(run.algorithm.privacy.releases(0, run.task.nodes)))
     return Answer(privacy, float(first.mechanism.multipliers(run.task.n).max()))

@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from tacit.algorithms.algorithm import Nodes
+from tacit.algorithms.privacy_plan import Nodes
 from tacit.errors import TacitError
 from tacit.graph_learning.method import GraphMethod
 from tacit.graph_learning.problem import Problem

@@ -98,7 +98,7 @@ class GraphLearner:
             )
         if self.epsilon is not None:
             task.ledger.budget = Budget(self.epsilon, self.delta)
-            task.ledger.budget.accept(plan(method, task.sampling, task.nodes))
+            task.ledger.budget.accept(plan(method, method.rounds, task.sampling, task.nodes))
         z = method.learn_from(task) if method.open else None
         if z is not None:
             method = with_defaults(method, z, missing, self.neighbours)

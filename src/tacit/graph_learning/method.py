@@ -11,7 +11,8 @@ from typing import ClassVar, Generic, Literal, Self, TypeVar
 import torch
 from torch import Tensor
 
-from tacit.algorithms.algorithm import Nodes, at_nodes
+from tacit.algorithms.algorithm import at_nodes
+from tacit.algorithms.privacy_plan import Nodes
 from tacit.errors import TacitError
 from tacit.graph_learning.problem import Problem, floors, row_means
 from tacit.graph_learning.reach import reach

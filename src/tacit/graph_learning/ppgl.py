@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tacit.algorithms.algorithm import Nodes, at_nodes
+from tacit.algorithms.algorithm import at_nodes
+from tacit.algorithms.privacy_plan import Nodes
 from tacit.errors import TacitError
 from tacit.graph_learning.method import GraphMethod
 from tacit.graph_learning.problem import Problem

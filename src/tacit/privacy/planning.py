@@ -25,16 +25,23 @@ class Planned(NamedTuple):
     purpose: str = "gradient"
 
 
-class Method(Protocol):
-    """What a plan asks of an algorithm."""
+class PlansReleases(Protocol):
+    """The part of a privacy plan that is needed here."""
+
+    def releases(self, t: int, nodes: npt.NDArray[np.int64]) -> Iterable[Planned]: ...
+
+
+class Calibratable(Protocol):
+    """The part of an algorithm that is needed here."""
 
     @property
     def rounds(self) -> int: ...
-    def releases(self, t: int, nodes: npt.NDArray[np.int64]) -> Iterable[Planned]: ...
+    @property
+    def privacy(self) -> PlansReleases: ...
     def with_noise(self, scale: Array) -> Self: ...
 
 
-def plan(method: Method, sampling: Sampling, nodes: npt.NDArray[np.int64]) -> list[Release]:
+def plan(privacy_plan: PlansReleases, rounds: int, sampling: Sampling, nodes: npt.NDArray[np.int64]) -> list[Release]:
     """The ledger of the whole run, line by line, as it will be."""
     return [
         Release(
@@ -46,8 +53,8 @@ def plan(method: Method, sampling: Sampling, nodes: npt.NDArray[np.int64]) -> li
             sampling.rate,
             sampling.relation,
         )
-        for t in range(method.rounds)
-        for step, mechanism, purpose in method.releases(t, nodes)
+        for t in range(rounds)
+        for step, mechanism, purpose in privacy_plan.releases(t, nodes)
     ]
 
 
@@ -76,7 +83,7 @@ def guarantee(lines: Iterable[Release], delta: float) -> Array:
     return spent
 
 
-def calibrated(method: Method, sampling: Sampling, epsilon_: float, delta: float) -> Array:
+def calibrated(method: Calibratable, sampling: Sampling, epsilon_: float, delta: float) -> Array:
     """The noise scale for each node, by its sampling rate, with which `method` is guaranteed to cost `epsilon_`."""
     rates = _rates(sampling.kind, sampling.rate)
     scale = np.empty(len(rates))
@@ -84,7 +91,7 @@ def calibrated(method: Method, sampling: Sampling, epsilon_: float, delta: float
     unit = method.with_noise(np.ones(1))
     for rate in np.unique(rates).tolist():
         alone = Sampling(sampling.kind, np.array([rate]), sampling.relation)
-        steps = read_steps(stream(plan(unit, alone, one), one), sampling.relation)
+        steps = read_steps(stream(plan(unit.privacy, unit.rounds, alone, one), one), sampling.relation)
 
         def steps_at(s: float, steps: Steps = steps) -> Steps:
             return Steps({step._replace(mu=step.mu / s): count for step, count in steps.items()})

@@ -94,20 +94,22 @@ def with_target(
 ) -> tuple[Algorithm[Any], Budget | None]:
     """The algorithm with the noise that the target asks of the task's nodes, and the budget that then holds."""
     algorithm, nodes = algorithm.bind(task, graph), task.nodes
-    sampling, limit = algorithm.sampling(task), target.budget
+    sampling, limit = algorithm.privacy.sampling(task), target.budget
     if target.epsilon is not None:
         if target.calibration == "guaranteed":
             scale = calibrated(algorithm, sampling, target.epsilon, target.delta)
             limit = limit or target.epsilon
         else:
-            scale = algorithm.paper_noise(sampling, target.epsilon, target.delta)
+            scale = algorithm.privacy.paper_noise(sampling, target.epsilon, target.delta)
         algorithm = algorithm.with_noise(by_id(scale, nodes))
-    planned = list(algorithm.releases(0, nodes))  # asked in any case: a schedule that lacks a number says so now
+    planned = list(
+        algorithm.privacy.releases(0, nodes)
+    )  # asked in any case: a schedule that lacks a number says so now
     if limit is None:
         return algorithm, None
     if not planned:
         raise TacitError(f"{algorithm.title} does not say what it releases, so it cannot run with a privacy budget")
-    lines = plan(algorithm, sampling, nodes)
+    lines = plan(algorithm.privacy, algorithm.rounds, sampling, nodes)
     if any(line.mechanism == "unproven" for line in lines):
         raise TacitError(
             f"{algorithm.title} scales its noise to a sensitivity that is not proven for all it covers, which no "

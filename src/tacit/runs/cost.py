@@ -10,7 +10,7 @@ import torch
 
 from tacit.algorithms import Algorithm
 from tacit.networks import Network
-from tacit.privacy.ledger import Array
+from tacit.privacy.ledger import Array, Release
 from tacit.privacy.planning import guarantee, plan
 from tacit.privacy.statement import Privacy, assess
 from tacit.tasks import Task
@@ -45,7 +45,8 @@ class Cost:
         """The ε that the paper's formula claims."""
         if rounds == 0:
             return None
-        claimed = self.algorithm.claim(self.algorithm.sampling(self.task), self.task.nodes, self.delta, rounds)
+        privacy = self.algorithm.privacy
+        claimed = privacy.claim(privacy.sampling(self.task), self.task.nodes, self.delta, rounds)
         return None if claimed is None else finite(claimed)
 
     def spent(self, rounds: int) -> Privacy:
@@ -74,7 +75,7 @@ class Cost:
 
     def planned(self) -> Privacy:
         """All that the algorithm says it will release."""
-        lines = plan(self.algorithm, self.algorithm.sampling(self.task), self.task.nodes)
+        lines = self._plan()
         spent = guarantee(lines, self.delta)
         reason = None
         if not lines:
@@ -86,27 +87,26 @@ class Cost:
 
     def by(self, rounds: int) -> float | None:
         """The ε that so many rounds cost, by the plan; None where nothing is guaranteed."""
-        nodes, sampling = self.task.nodes, self.algorithm.sampling(self.task)
-        after = (
-            [step for step, _, _ in self.algorithm.releases(rounds, nodes)] if rounds < self.algorithm.rounds else []
-        )
-        lines = [line for line in plan(self.algorithm, sampling, nodes) if line.step < min(after, default=math.inf)]
+        privacy, nodes = self.algorithm.privacy, self.task.nodes
+        after = [step for step, _, _ in privacy.releases(rounds, nodes)] if rounds < self.algorithm.rounds else []
+        lines = [line for line in self._plan() if line.step < min(after, default=math.inf)]
         return finite(float(guarantee(lines, self.delta).max())) if lines else None
 
     def _statement(self, spent: Array, reason: str | None, rounds: int) -> Privacy:
-        by_round = self.algorithm.claimed_for == "round"
+        privacy = self.algorithm.privacy
+        by_round = privacy.claimed_for == "round"
         return Privacy(
             guaranteed=None if reason else float(spent.max(initial=0.0)),
             claimed=self.claim(rounds),
             delta=self.delta,
-            unit=self.algorithm.unit,
-            relation=self.algorithm.sampling(self.task).relation,
-            adversary=self.algorithm.adversary,
+            unit=privacy.unit,
+            relation=privacy.sampling(self.task).relation,
+            adversary=privacy.adversary,
             reason=reason,
             note=" ".join(self._notes()) or None,
-            assumes=self.algorithm.assumes,
+            assumes="; ".join(privacy.assumptions) or None,
             per_round=self._worst_round() if by_round and not reason else None,
-            claimed_for=self.algorithm.claimed_for,
+            claimed_for=privacy.claimed_for,
             per_node=spent,
         )
 
@@ -114,12 +114,14 @@ class Cost:
         kept = [_KEPT] if self.task.model.bounded < self.task.d else []
         measured = [_MEASURED] if self.measures else []
         simulated = [_SIMULATED] if self.task.noise.simulated else []
-        return [*self.algorithm.notes, *kept, *measured, *simulated]
+        return [*self.algorithm.privacy.notes, *kept, *measured, *simulated]
+
+    def _plan(self) -> list[Release]:
+        privacy = self.algorithm.privacy
+        return plan(privacy, self.algorithm.rounds, privacy.sampling(self.task), self.task.nodes)
 
     def _worst_round(self) -> float | None:
-        lines = list(self.task.ledger.releases()) or plan(
-            self.algorithm, self.algorithm.sampling(self.task), self.task.nodes
-        )
+        lines = list(self.task.ledger.releases()) or self._plan()
         worst = min(lines, key=lambda line: float(line.multipliers.min()), default=None)
         return None if worst is None else finite(float(guarantee([worst], self.delta).max()))
 

@@ -96,7 +96,7 @@ def _graph_learner(site: SiteConfig, config: Config) -> SiteParts:
         if method.noise is None:
             raise TacitError(f"{method.title} without privacy.epsilon has no noise, which no privacy.budget allows")
         budget = Budget(limit, privacy.delta)
-        budget.accept(plan(method, task.sampling, task.nodes))
+        budget.accept(plan(method, method.rounds, task.sampling, task.nodes))
         task.ledger.budget = _covering(budget, config.rounds)
     return SiteParts(site, site.node, config, description, graph, method, task)
 

@@ -105,9 +105,11 @@ class Node:
         (folder / "result.json").unlink(missing_ok=True)  # what it says of ε is of an earlier end
         if isinstance(parts.task, Signals) and isinstance(parts.algorithm, GraphMethod):
             # Graph learning keeps no state on disk: it is done again from what was said and heard.
-            check_journal(parts.algorithm, parts.task, self.journal, 0, folder)
+            check_journal(parts.algorithm, parts.algorithm.rounds, parts.task, self.journal, 0, folder)
             parts.task.ledger.repeat(0)
-            spent = guarantee(plan(parts.algorithm, parts.task.sampling, parts.task.nodes), parts.delta)
+            spent = guarantee(
+                plan(parts.algorithm, parts.algorithm.rounds, parts.task.sampling, parts.task.nodes), parts.delta
+            )
             whole = finite(float(spent.max()))
             self._seen.update(epsilon=whole, planned=whole)
             return Learning(parts.task, parts.algorithm, self.network, delta=parts.delta)

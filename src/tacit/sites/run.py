@@ -14,7 +14,7 @@ import safetensors.torch
 
 from tacit.errors import TacitError
 from tacit.graph_learning import Signals
-from tacit.privacy.planning import Method
+from tacit.privacy.planning import PlansReleases
 from tacit.runs import storage
 from tacit.runs.checkpoint import Checkpoint
 from tacit.runs.cost import finite
@@ -25,21 +25,23 @@ from tacit.tasks import Task
 log = logging.getLogger(__name__)
 
 
-def first_step(method: Method, task: Task | Signals, t: int) -> int:
+def first_step(plan: PlansReleases, rounds: int, task: Task | Signals, t: int) -> int:
     """The first step of round t that releases something; past all steps where there is none."""
-    if t >= method.rounds:
+    if t >= rounds:
         return sys.maxsize
-    return min((step for step, _, _ in method.releases(t, task.nodes)), default=0)
+    return min((step for step, _, _ in plan.releases(t, task.nodes)), default=0)
 
 
-def check_journal(method: Method, task: Task | Signals, journal: Journal, t: int, folder: Path) -> None:
+def check_journal(
+    plan: PlansReleases, rounds: int, task: Task | Signals, journal: Journal, t: int, folder: Path
+) -> None:
     """A journal that knows less than the ledger is an older one: what was sent would be sent again, otherwise.
 
     A crash can leave one round in the ledger of which nothing was said.
     """
     last = max((line.step for line in task.ledger.releases()), default=-1)
-    planned = any(list(method.releases(0, task.nodes)))
-    if planned and last >= first_step(method, task, max(t, journal.rounds) + 1) > 0:
+    planned = any(list(plan.releases(0, task.nodes)))
+    if planned and last >= first_step(plan, rounds, task, max(t, journal.rounds) + 1) > 0:
         raise TacitError(
             f"{folder / 'journal.sqlite'} knows of less than the ledger, as an older one or a new one does: "
             "put the run's own back"
@@ -69,7 +71,7 @@ class SiteRun(Run):
             at.check_ledger(self.task.ledger, folder)
             self._return_to(at)
             self._began = time.monotonic() - facts["seconds"]
-        check_journal(self.algorithm, self.task, self._journal, self.t, folder)
+        check_journal(self.algorithm.privacy, self.rounds, self.task, self._journal, self.t, folder)
         self._repeat()
         if (folder / "history.csv").is_file():
             self.history = self._remembered(folder / "history.csv")
@@ -127,7 +129,7 @@ class SiteRun(Run):
 
     def _repeat(self) -> None:
         """What the ledger has of rounds that are to come may be made once more."""
-        self.task.ledger.repeat(first_step(self.algorithm, self.task, self.t))
+        self.task.ledger.repeat(first_step(self.algorithm.privacy, self.rounds, self.task, self.t))
 
     def _bound(self) -> float | None:
         """What is in the ledger already, from before a crash perhaps, and what is planned until the next evaluation."""

@@ -117,7 +117,7 @@ def against(run: Run, threat: Threat, *, planned: bool = False) -> Against:
 def _known(run: Run, planned: bool) -> _Known:
     privacy = run.planned() if planned else run.privacy
     lines: list[Release] = (
-        plan(run.algorithm, run.algorithm.sampling(run.task), run.task.nodes)
+        plan(run.algorithm.privacy, run.rounds, run.algorithm.privacy.sampling(run.task), run.task.nodes)
         if planned
         else list(run.task.ledger.releases())
     )

@@ -43,10 +43,11 @@ class Mixing:
 
 def mixing(algorithm: Algorithm[Any], task: Task, graph: Graph, lines: Sequence[Release]) -> Mixing | str:
     """The rounds behind the lines of a ledger, or, where mixing is not known to hide anything, why."""
-    if algorithm.unit != "record":
+    if algorithm.privacy.unit != "record":
         return f"{algorithm.title} protects all the data of a node, for which no more is proven"
-    own = "mixing_only_clip" in vars(type(algorithm))  # a class answers for itself, not for those derived from it
-    if not own or any(algorithm.mixing_only_clip(t) is None for t in range(len(lines))):
+    # A class answers for itself, not for its subclasses, which may have another update.
+    own = "privacy" in vars(type(algorithm)) and "mixing_only_clip" in vars(type(algorithm.privacy))
+    if not own or any(algorithm.privacy.mixing_only_clip(t) is None for t in range(len(lines))):
         return f"that mixing hides anything is not proven for {algorithm.title}"
     if not np.array_equal(task.nodes, np.arange(graph.nodes)):
         return "the noise of nodes that are hosted elsewhere is not known here"
@@ -65,7 +66,7 @@ def _kinds(algorithm: Algorithm[Any], task: Task, graph: Graph, lines: Sequence[
     kinds: list[Kind] = []
     which = np.empty(len(lines), np.int64)
     for t, line in enumerate(lines):
-        clip, last = algorithm.mixing_only_clip(t), t == len(lines) - 1
+        clip, last = algorithm.privacy.mixing_only_clip(t), t == len(lines) - 1
         assert clip is not None
         noise = line.multipliers * task.sensitivity(clip)
         noise = (noise / noise.max()).round(12)  # only ratios count, and they seldom change

@@ -1,0 +1,80 @@
+"""The privacy of an algorithm, apart from its update: what it releases, what its paper claims, what is assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tacit.errors import TacitError
+from tacit.privacy.bounded import Sampling
+from tacit.privacy.ledger import Array
+from tacit.privacy.planning import Planned
+from tacit.tasks import Clip, Task
+
+if TYPE_CHECKING:
+    from tacit.algorithms.algorithm import Algorithm
+
+Nodes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class PrivacyPlan:
+    """What `algorithm` releases in each round, what its paper claims, and what the guarantee rests on.
+
+    This class is the plan of an algorithm that states nothing: no planned releases, so no privacy budget, no
+    calibration and no claim. An algorithm's own plan overrides what applies to it.
+
+    The mechanisms in `releases(t, ...)` are those that round t uses. What is planned, calibrated and accounted before
+    a run is therefore what the ledger holds after it; a contract test checks this for every registered algorithm.
+
+    Attributes:
+        algorithm: The algorithm whose releases are planned.
+        unit: What the guarantee protects: a "record", or all data of a "node".
+        adversary: What the adversary sees and knows, as the end of the sentence "an adversary who ...".
+        claimed_for: Whether the paper's claim is for the whole "run" or for each "round".
+    """
+
+    algorithm: Algorithm[Any]
+    unit: ClassVar[Literal["record", "node"]] = "record"
+    adversary: ClassVar[str] = "sees every message a node ever sends and knows every record in the network but one"
+    claimed_for: ClassVar[Literal["run", "round"]] = "run"
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the guarantee assumes without a check; empty if everything is proven or enforced."""
+        return ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences that belong to every statement about the algorithm's privacy."""
+        return ()
+
+    def sampling(self, task: Task) -> Sampling:
+        """How the records behind a release are sampled, as it is accounted."""
+        return task.sampling
+
+    def releases(self, t: int, nodes: Nodes) -> Iterable[Planned]:
+        """What the given nodes release in round t."""
+        return ()
+
+    def paper_noise(self, sampling: Sampling, epsilon: float, delta: float) -> Array:
+        """The noise scale per node that the paper's own formula gives for a claimed ε."""
+        raise TacitError(
+            f"{self.algorithm.title} has no calibration formula of its paper: leave out privacy.calibration"
+        )
+
+    def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
+        """The ε that the paper's formula claims after `rounds` rounds; None if the paper claims none."""
+        return None
+
+    def mixing_only_clip(self, t: int) -> Clip | None:
+        """The clip of round t if the round is x ← W(t) (x − γ (clipped gradient at x + Gaussian noise)), else None.
+
+        A node of such an algorithm stores nothing but the result of mixing, so `tacit.threats` can bound what mixing
+        hides. The answer holds for the class that defines both the plan and the update, not for its subclasses.
+        """
+        return None
