@@ -16,9 +16,8 @@ import numpy as np
 import torch
 
 from benchmarks.peers import HERE, NotMeasured, Peer, environment
-from tacit.graph_learning import Signals, defaults, synthetic
-from tacit.graph_learning.learner import matrices
-from tacit.graph_learning.problem import Problem, floors, row_means
+from tacit.graph_learning import Signals, default_parameters, matrices, synthetic
+from tacit.graph_learning.problem import ClientProblem, floors, row_means
 from tacit.graph_learning.solver import solve
 
 PYGSP = Peer("pygsp2, graph_log_degree", "pygsp", "pygsp2 requests", "")
@@ -29,13 +28,13 @@ STEPS: dict[str, Callable[[int, float], float]] = {
 }
 
 
-def problem(d: int) -> Problem:
+def problem(d: int) -> ClientProblem:
     """Return a problem on a random graph with z scaled to maximum 1 and ζ = 0, as pygsp2 requires."""
     z = Signals(synthetic.rbf(d, 1, 200, least=0.95, seed=0).signals).mean(0).use_locally()
     z = z / z.max()
-    beta, nothing = defaults(z).beta, z.new_zeros(1)
+    beta, nothing = default_parameters(z).beta, z.new_zeros(1)
     floor = floors(row_means(z), 1.0, nothing + 4 * beta, 0.0, d)
-    return Problem(z, 1.0, beta, 0.0, nothing, torch.zeros_like(z[0]), floor)
+    return ClientProblem(z, 1.0, beta, 0.0, nothing, torch.zeros_like(z[0]), floor)
 
 
 def measured() -> list[dict[str, Any]]:
@@ -54,7 +53,7 @@ def measured() -> list[dict[str, Any]]:
     return rows
 
 
-def _theirs(ours: Problem, gamma: float) -> dict[str, Any]:
+def _theirs(ours: ClientProblem, gamma: float) -> dict[str, Any]:
     """Run pygsp2, which minimises twice our objective: a = 2α, b = 4β."""
     try:
         python = environment(PYGSP)

@@ -11,8 +11,7 @@ from scipy import optimize
 
 from tacit.audit.graphs import audit_graphs, canaries
 from tacit.errors import TacitError
-from tacit.graph_learning import IGL, PPGL, FedAvg, Signals
-from tacit.graph_learning.triangle import ends
+from tacit.graph_learning import IGL, PPGL, FedAvg, Signals, pair_vertices
 from tacit.privacy.gdp import epsilon_to_mu
 
 TIGHT = [
@@ -64,7 +63,7 @@ def test_no_two_signals_are_further_apart():
     """By optimisation from many beginnings, among them those that are used."""
     pair = canaries(PPGL())
     d = pair.shape[1]
-    first, second = ends(d)
+    first, second = pair_vertices(d)
 
     def alike(flat):
         x = torch.tensor(flat.reshape(2, d), requires_grad=True)
@@ -91,13 +90,13 @@ def test_halves_differ_in_no_degree():
 class Halved(PPGL):
     """PPGL whose noise in every round is scaled to half of what one signal moves."""
 
-    def sent(self, t, w, problem, task):
+    def release_graphs(self, t, w, problem, task):
         half = replace_sensitivity(task, 0.5)
-        return super().sent(t, w, problem, half)
+        return super().release_graphs(t, w, problem, half)
 
 
 def replace_sensitivity(task, share):
-    other = task.again()
+    other = task.with_new_ledger()
     other.ledger, other.clip = task.ledger, share * task.clip
     return other
 
@@ -108,7 +107,7 @@ class Talkative(PPGL):
 
     def start(self, task, graph, z=None):
         state = super().start(task, graph, z)
-        return replace(state, z=task.again().mean(0).use_locally())
+        return replace(state, z=task.with_new_ledger().mean(0).use_locally())
 
 
 @pytest.mark.parametrize("method", [Halved(release="rounds", K=1), Talkative(K=2)], ids=["halved", "talkative"])

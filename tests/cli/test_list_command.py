@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tacit.algorithms import algorithms
+from tacit.graph_learning import graph_methods
 from tacit.graphs import graphs
-from tacit.sites.signals import graph_methods
 from tacit.tasks import datasets, models, shards
 
 

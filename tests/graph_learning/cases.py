@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from tacit.graph_learning import Learning, Signals, synthetic
-from tacit.graph_learning.problem import Problem, floors, row_means
+from tacit.graph_learning import GraphLearningRun, Signals, synthetic
+from tacit.graph_learning.problem import ClientProblem, floors, row_means
 from tacit.graphs import complete
 from tacit.networks import Simulated
 
@@ -33,10 +33,10 @@ def problem(seed, d, pull=1.0, zeta=1e-3, n=2, beta=0.05):
     z = torch.from_numpy(rng.exponential(size=(n, d * (d - 1) // 2)))
     con = torch.from_numpy(rng.exponential(size=z.shape[1]) * (rng.uniform(size=z.shape[1]) < 0.2) / d)
     pulls = pull * torch.arange(1, n + 1, dtype=torch.float64)
-    return Problem(z, 1.0, beta, zeta, pulls, con, floors(row_means(z), 1.0, 4 * beta + pulls, zeta, d))
+    return ClientProblem(z, 1.0, beta, zeta, pulls, con, floors(row_means(z), 1.0, 4 * beta + pulls, zeta, d))
 
 
 def learn(method, signals, graph=None, tolerance=1e-6, **options):
     task = signals if isinstance(signals, Signals) else Signals(signals, **options)
     network = Simulated(graph or complete(task.n))
-    return Learning(task, method, network, tolerance=tolerance, quiet=True).go()
+    return GraphLearningRun(task, method, network, tolerance=tolerance, quiet=True).go()

@@ -24,7 +24,7 @@ def neighbours():
 
 def effect(samples, task):
     """How many deviations lie between the halves, along the line between the two z̄, which the adversary knows."""
-    z = task.again().mean(0).use_locally()
+    z = task.with_new_ledger().mean(0).use_locally()
     shares = (samples @ ((z[0] - z[-1]) / (z[0] - z[-1]).norm())).view(2, -1)
     return float((shares[0].mean() - shares[1].mean()).abs() / (shares - shares.mean(1, keepdim=True)).std())
 
@@ -47,7 +47,7 @@ def test_rounds(K):
     seen = torch.zeros_like(state.z)
     for t in range(ROUNDS):
         public = method._problem(torch.zeros_like(state.z), state.gamma, state.con, task)
-        without, _ = method.descend(public, state.w, state.before)
+        without, _ = method.gradient_steps(public, state.w, state.before)
         state = method.round(t, state, task, network)
         assert (state.w > 0).all()  # nothing is hidden by the projection
         seen += without - state.w

@@ -6,7 +6,17 @@ import pytest
 from sklearn.metrics import f1_score, precision_score, recall_score
 
 from tacit.errors import TacitError
-from tacit.graph_learning import IGL, PPGL, Signals, defaults, f1_of, matrices, paper_search, search, synthetic
+from tacit.graph_learning import (
+    IGL,
+    PPGL,
+    Signals,
+    default_parameters,
+    f1_against,
+    grid_search,
+    matrices,
+    paper_grid_search,
+    synthetic,
+)
 from tacit.graph_learning.metrics import (
     best_scores,
     community_scores,
@@ -121,22 +131,22 @@ def test_defaults_need_no_truth_and_do_well(kind):
     data = kind(vertices=20, clients=5, signals=100, seed=4)
     task = Signals(data.signals)
     z = task.mean(0).use_locally()
-    beta, rho, lam, *_ = defaults(z)
-    best = search(task.again(), IGL(), f1_of(data.graphs), beta=np.geomspace(0.003, 0.3, 12)).score
+    beta, rho, lam, *_ = default_parameters(z)
+    best = grid_search(task.with_new_ledger(), IGL(), f1_against(data.graphs), beta=np.geomspace(0.003, 0.3, 12)).score
     learning = learn(PPGL(beta=beta, rho=rho, lam=lam), data.signals, tolerance=1e-4)
     assert learning.converged
     assert scores(learning.graphs, data.graphs).f1 > 0.8 * best
     for wanted in (2.0, 8.0):
-        graphs = learn(IGL(beta=defaults(z, neighbours=wanted).beta), data.signals).graphs
+        graphs = learn(IGL(beta=default_parameters(z, neighbours=wanted).beta), data.signals).graphs
         assert float((graphs > 0).sum()) * 2 / 100 == pytest.approx(wanted, rel=0.1)
     with pytest.raises(TacitError, match="neighbours must be above 0"):
-        defaults(z, neighbours=20)
+        default_parameters(z, neighbours=20)
 
 
 def test_the_papers_search(capsys):
     data = synthetic.rbf(clients=3, signals=60, seed=6)
     method = PPGL(K=1, step=0.01, rounds=50)
-    found = paper_search(
+    found = paper_grid_search(
         Signals(data.signals), method, data.graphs, betas=[0.01, 0.03], rhos=[0.1, 1.0], lams=[0.01, 0.1], progress=True
     )  # fmt: skip
     assert len(found.rows) == 4
@@ -144,22 +154,22 @@ def test_the_papers_search(capsys):
     assert found.score == max(row["score"] for row in found.rows)
     assert "4/4  rho 1, lam 0.1, score" in capsys.readouterr().err
     with pytest.raises(TacitError, match="no parameter sigma"):
-        search(Signals(data.signals), method, f1_of(data.graphs), sigma=[1.0])
+        grid_search(Signals(data.signals), method, f1_against(data.graphs), sigma=[1.0])
 
 
 def test_a_search_over_one_release_costs_one_release():
     data = synthetic.rbf(clients=3, signals=60, seed=6)
     task = Signals(data.signals, clip=20.0)
-    search(task, PPGL(noise=1.0, rounds=20), f1_of(data.consensus, "consensus"), rho=[0.1, 1.0], lam=[0.01])
+    grid_search(task, PPGL(noise=1.0, rounds=20), f1_against(data.consensus, "consensus"), rho=[0.1, 1.0], lam=[0.01])
     assert len(task.ledger) == 1
 
 
 def test_joint_learning_beats_learning_alone():
     """The paper's finding, at its setting: PPGL's graphs are better than IGL's and FedAvg's."""
     data = synthetic.rbf(clients=5, signals=50, q=0.9, seed=1)
-    alone = search(Signals(data.signals), IGL(), f1_of(data.graphs), beta=np.geomspace(0.005, 0.2, 8))
-    joint = search(
-        Signals(data.signals), PPGL(beta=alone.best.beta, lam=0.02), f1_of(data.graphs), rho=[0.1, 0.5, 1.0]
+    alone = grid_search(Signals(data.signals), IGL(), f1_against(data.graphs), beta=np.geomspace(0.005, 0.2, 8))
+    joint = grid_search(
+        Signals(data.signals), PPGL(beta=alone.best.beta, lam=0.02), f1_against(data.graphs), rho=[0.1, 0.5, 1.0]
     )  # fmt: skip
     assert joint.score > alone.score
 

@@ -85,7 +85,7 @@ BAD = [
     ([X, X], {"epsilon": -1.0, "clip": 1.0}, "ε"),
     ([X, X], {"epsilon": 1.0, "delta": 0.0, "clip": 1.0}, "δ"),
     ([X, X], {"epsilon": 1.0, "clip": -1.0}, "clip must be positive and finite"),
-    ([X, X], {"method": "pggl"}, 'unknown method "pggl"; did you mean "ppgl"?'),
+    ([X, X], {"method": "pggl"}, 'unknown graph learning method "pggl"; did you mean "ppgl"?'),
     ([X, X], {"method": "igl", "rho": 1.0}, "IGL has no rho"),
     ([X, X], {"bta": 1.0}, "PPGL has no bta: it knows alpha, beta"),
     ([X, X], {"beta": 0.0}, "beta must be positive"),

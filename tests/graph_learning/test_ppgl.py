@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.graph_learning import IGL, PPGL, FedAvg, Learning, Signals
+from tacit.graph_learning import IGL, PPGL, FedAvg, GraphLearningRun, Signals
 from tacit.graph_learning.ppgl import prox
 from tacit.graphs import complete, ring, star
 from tacit.networks import Simulated
@@ -31,7 +31,7 @@ def test_the_papers_algorithm(seed, K, gamma):
         e_gamma=method.gamma_epsilon, w0=np.full(z.shape[1], high), gamma=gamma,
     )  # fmt: skip
     network = Simulated(complete(task.n))
-    task = task.again()
+    task = task.with_new_ledger()
     state = method.start(task, network.graph)
     for t, (w, con, gammas) in enumerate(expected):
         state = method.round(t, state, task, network)
@@ -113,10 +113,10 @@ def test_with_a_server_or_without_one(method):
 def test_one_client_a_process_learns_the_same(method):
     signals, _ = instance(6, d=5, n=3)
     task = Signals(signals, clip=5.0)
-    together = learn(method, task.again())
+    together = learn(method, task.with_new_ledger())
 
     def alone(network):
-        return Learning(task.host(network.nodes.tolist()), method, network, quiet=True).go()
+        return GraphLearningRun(task.host(network.nodes.tolist()), method, network, quiet=True).go()
 
     parts = on_threads(ring(3), alone)
     assert torch.allclose(torch.cat([part.graphs for part in parts]), together.graphs, rtol=1e-9, atol=1e-12)
@@ -154,6 +154,6 @@ def test_igl_is_cvxpys():
 
 def test_it_says_when_it_has_not_converged():
     signals, parameters = instance(1)
-    learning = Learning(Signals(signals), PPGL(**parameters, rounds=2), Simulated(complete(len(signals))))
+    learning = GraphLearningRun(Signals(signals), PPGL(**parameters, rounds=2), Simulated(complete(len(signals))))
     with pytest.warns(UserWarning, match="PPGL has not converged: after 2 rounds"):
         learning.go()

@@ -14,15 +14,15 @@ from tacit.graph_learning import (
     PPGL,
     FedAvg,
     GraphLearner,
-    Learning,
+    GraphLearningRun,
     Signals,
-    defaults,
-    f1_of,
-    paper_search,
-    search,
+    default_parameters,
+    f1_against,
+    grid_search,
+    paper_grid_search,
     synthetic,
 )
-from tacit.graph_learning.reach import classical, reach
+from tacit.graph_learning.sensitivity import classical_noise_multiplier, iterate_sensitivity
 from tacit.graph_learning.signals import mean_differences
 from tacit.graphs import complete
 from tacit.networks import Simulated
@@ -102,7 +102,7 @@ def test_one_signal_moves_a_round_by_no_more_than_is_accounted(seed, K, momentum
         problem = method._problem(at.z, gamma, at.con, task)
         computed.append(method._local(problem, at)[0])
     assert torch.equal(states[0].w, states[1].w)  # what is begun with does not depend on the signals
-    bound = reach(problem, K, step, momentum, tasks[0].sensitivity)
+    bound = iterate_sensitivity(problem, K, step, momentum, tasks[0].sensitivity)
     apart = (computed[0] - computed[1]).norm(dim=1).numpy()
     assert apart[0] <= bound[0] * (1 + 1e-6) + 1e-9
     assert apart[1] == pytest.approx(0, abs=1e-9)
@@ -112,19 +112,23 @@ def test_reach_is_the_corollary_for_one_step():
     method, (signals, _) = PPGL(K=1, step=0.01), instance(0)
     task = Signals(signals, clip=3.0)
     problem = method._problem(task.mean(0).use_locally(), torch.ones(task.n), torch.zeros(task.p), task)
-    assert np.allclose(reach(problem, 1, 0.01, 0.1, task.sensitivity), 0.01 * math.sqrt(2) * 3.0 / task.sizes)
+    assert np.allclose(
+        iterate_sensitivity(problem, 1, 0.01, 0.1, task.sensitivity), 0.01 * math.sqrt(2) * 3.0 / task.sizes
+    )
 
 
 def test_fifty_classical_rounds_are_exact_gdp():
     """(1, 1e-5) each by the classical theorem: not (50, 5e-4), but ε = 6.82 at 1e-5."""
     signals, _ = instance(3, d=5, n=3)
-    method = PPGL(K=1, rounds=50, release="rounds", noise=classical(1e-5))
+    method = PPGL(K=1, rounds=50, release="rounds", noise=classical_noise_multiplier(1e-5))
     learning = learn(method, signals, clip=5.0)
     assert learning.t == 50
     assert learning.converged is None
     assert len(learning.task.ledger) == 50
     assert learning.privacy.guaranteed == pytest.approx(6.82, rel=0.005)
-    assert learning.privacy.guaranteed == pytest.approx(mu_to_epsilon(math.sqrt(50) / classical(1e-5), 1e-5), rel=1e-6)
+    assert learning.privacy.guaranteed == pytest.approx(
+        mu_to_epsilon(math.sqrt(50) / classical_noise_multiplier(1e-5), 1e-5), rel=1e-6
+    )
     assert learning.privacy.relation == "replace-one"
     sentence = learning.privacy.sentence()
     assert "for each record" in sentence
@@ -140,14 +144,14 @@ def test_the_papers_noise_and_its_claim():
     signals, _ = instance(3, d=5, n=3)
     lines = plan(method, method.rounds, Signals(signals).sampling, nodes)
     assert guarantee(lines, 1e-5).max() == pytest.approx(
-        mu_to_epsilon(math.sqrt(50 / 2) / classical(1e-5), 1e-5), rel=1e-6
+        mu_to_epsilon(math.sqrt(50 / 2) / classical_noise_multiplier(1e-5), 1e-5), rel=1e-6
     )
 
 
 @pytest.mark.parametrize("method", [PPGL(), IGL(), FedAvg(), FedAvg(K=2, rounds=5), PPGL(K=2, rounds=5)])
 def test_once_is_one_release_of_the_mean_and_nothing_more(method):
     signals, _ = instance(2, d=5, n=3)
-    learning = learn(method.private(1.0, 1e-5), signals, clip=5.0)
+    learning = learn(method.with_privacy(1.0, 1e-5), signals, clip=5.0)
     lines = list(learning.task.ledger.releases())
     assert [(line.step, line.mechanism) for line in lines] == [(0, "gaussian")]
     assert 0.999 < learning.privacy.guaranteed <= 1.0
@@ -161,7 +165,7 @@ def test_once_is_one_release_of_the_mean_and_nothing_more(method):
 )
 def test_rounds_are_as_many_releases_and_cost_what_was_asked(method):
     signals, _ = instance(2, d=5, n=3)
-    learning = learn(method.private(2.0, 1e-5), signals, clip=5.0)
+    learning = learn(method.with_privacy(2.0, 1e-5), signals, clip=5.0)
     assert [(line.step, line.purpose) for line in learning.task.ledger.releases()] == [(t, "graph") for t in range(7)]
     assert 1.999 < learning.privacy.guaranteed <= 2.0
     assert {(row["objective"], row["residual"]) for row in learning.history} == {(None, None)}  # they would tell
@@ -183,16 +187,16 @@ def test_noise_has_the_stated_scale():
     x = np.random.default_rng(0).normal(size=(4, 120))
     task = Signals([x, x[:2]], clip=3.0, noise=Noise.from_system())
     exact = task.mean(0).use_locally()
-    z = PPGL(noise=2.5).mechanism(task.nodes).release(task.again().mean(0))
+    z = PPGL(noise=2.5).mechanism(task.nodes).release(task.with_new_ledger().mean(0))
     expected = 2.5 * math.sqrt(2) * 3 / np.array([4, 2])
     assert np.allclose((z - exact).std(1).numpy(), expected, rtol=0.05)
     method = PPGL(K=1, release="rounds", noise=2.5, rounds=1, initial=40.0)  # so far from 0 that no noise is cut off
-    network, task = Simulated(complete(2)), task.again()
+    network, task = Simulated(complete(2)), task.with_new_ledger()
     state = method.start(task, network.graph)
     problem = method._problem(state.z, state.gamma, state.con, task)
     clean = method._local(problem, state)[0]
     sent = method.round(0, state, task, network).w
-    far = reach(problem, 1, None, 0.1, task.sensitivity)
+    far = iterate_sensitivity(problem, 1, None, 0.1, task.sensitivity)
     assert (sent > 0).all()
     assert np.allclose((sent - clean).std(1).numpy(), 2.5 * far, rtol=0.05)
 
@@ -214,7 +218,9 @@ def test_a_signal_far_from_zero_is_clipped_too():
 def test_a_run_of_its_own_has_noise_of_its_own():
     x = np.random.default_rng(0).normal(size=(4, 6))
     task = Signals([x], clip=3.0, noise=Noise.from_system())
-    first, second = (IGL(noise=scale).mechanism(task.nodes).release(task.again().mean(0)) for scale in (1.0, 2.0))
+    first, second = (
+        IGL(noise=scale).mechanism(task.nodes).release(task.with_new_ledger().mean(0)) for scale in (1.0, 2.0)
+    )
     assert not torch.allclose(2 * first - second, task.mean(0).use_locally(), atol=1e-3)
 
 
@@ -222,14 +228,14 @@ def test_a_search_learns_from_what_was_released_only():
     data = synthetic.rbf(clients=3, signals=20, seed=0)
     grid = {"betas": [0.003, 0.03, 0.3], "rhos": [0.1], "lams": [0.1]}
     task = Signals(data.signals, clip=5.0, noise=Noise.from_system())
-    found = paper_search(task, PPGL(noise=2.0, rounds=20), data.graphs, **grid)
+    found = paper_grid_search(task, PPGL(noise=2.0, rounds=20), data.graphs, **grid)
     assert len(task.ledger) == 1
     assert not torch.allclose(found.z, task.mean(1).use_locally())
     rounds = PPGL(K=1, noise=2.0, rounds=3, release="rounds")
     with pytest.raises(TacitError, match="β cannot be found"):
-        paper_search(task, rounds, data.graphs, **grid)
+        paper_grid_search(task, rounds, data.graphs, **grid)
     with pytest.raises(TacitError, match="each point of a search would cost"):
-        search(task, rounds, f1_of(data.graphs), beta=[0.1])
+        grid_search(task, rounds, f1_against(data.graphs), beta=[0.1])
 
 
 @pytest.mark.parametrize(
@@ -244,7 +250,7 @@ def test_what_cannot_work_is_refused_before_anything_is_released(options, match)
 
 def test_signals_that_the_noise_has_drowned():
     with pytest.raises(TacitError, match="drowned"):
-        defaults(torch.zeros(2, 6, dtype=torch.float64))
+        default_parameters(torch.zeros(2, 6, dtype=torch.float64))
 
 
 def test_what_noise_makes_negative_is_put_right():
@@ -252,8 +258,8 @@ def test_what_noise_makes_negative_is_put_right():
     signals, _ = instance(4, d=8, n=3)
     task = Signals(signals, clip=5.0)
     exact, method = task.mean(0).use_locally(), PPGL(noise=5.0)
-    raw = method.mechanism(task.nodes).release(task.again().mean(0))
-    z = method.learn_from(task.again())
+    raw = method.mechanism(task.nodes).release(task.with_new_ledger().mean(0))
+    z = method.prepare_z(task.with_new_ledger())
     assert (raw < 0).any()
     assert torch.equal(z, raw.clamp(min=0))
     assert ((z - exact).norm(dim=1) < (raw - exact).norm(dim=1)).all()
@@ -270,14 +276,14 @@ def test_a_budget_ends_the_rounds():
     signals, _ = instance(3, d=5, n=3)
     task = Signals(signals, clip=5.0)
     task.ledger.budget = Budget(2.0, 1e-5)
-    learning = Learning(task, PPGL(release="rounds", noise=5.0, rounds=50), Simulated(complete(3))).go()
+    learning = GraphLearningRun(task, PPGL(release="rounds", noise=5.0, rounds=50), Simulated(complete(3))).go()
     assert learning.t < 50
     assert "the budget ε = 2" in learning.stopped
     assert learning.privacy.guaranteed <= 2.0
-    poor = task.again()
+    poor = task.with_new_ledger()
     poor.ledger.budget = Budget(1.0, 1e-5)
     with pytest.raises(BudgetExceeded):
-        PPGL(noise=0.1).learn_from(poor)
+        PPGL(noise=0.1).prepare_z(poor)
 
 
 def test_noise_needs_a_clip():

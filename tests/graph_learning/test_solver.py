@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.graph_learning.baselines import IGL
-from tacit.graph_learning.problem import Problem, floors, row_means
+from tacit.graph_learning.problem import ClientProblem, floors, row_means
 from tacit.graph_learning.solver import solve
-from tacit.graph_learning.triangle import degrees, matrix, spread, triangle
+from tacit.graph_learning.triangle import degrees, pair_sums, to_matrix, to_triangle
 from tests.graph_learning import oracle
 from tests.graph_learning.cases import problem
 
@@ -42,7 +42,7 @@ def test_any_instance_is_solved_to_its_proof(seed, d, scale, beta, zeta):
     b = 10.0 ** (2 * scale + beta)
     kappa = torch.full((2,), 4 * b, dtype=torch.float64)
     floor = floors(row_means(z), 1.0, kappa, zeta, d)
-    own = Problem(z, 1.0, b, zeta, 0 * kappa, z.new_zeros(z.shape[1]), floor)
+    own = ClientProblem(z, 1.0, b, zeta, 0 * kappa, z.new_zeros(z.shape[1]), floor)
     solution = solve(own)
     assert torch.isfinite(solution.w).all()
     assert (solution.w >= 0).all()
@@ -75,7 +75,7 @@ def test_steps_of_a_thousand_vertices_fall_and_stay_finite():
     w = before = torch.full_like(own.z, 2 / 999)
     values = [float(own.objective(w))]
     for _ in range(5):
-        w, before = method.descend(own, w, before)
+        w, before = method.gradient_steps(own, w, before)
         w = w.clamp(min=0)
         values.append(float(own.objective(w)))
     assert np.isfinite(values).all()
@@ -91,14 +91,14 @@ def test_batches_do_not_change_the_solution(monkeypatch):
 
 def test_triangles_are_the_matrix():
     w = torch.rand(3, 10, dtype=torch.float64)
-    square = matrix(w, 5)
+    square = to_matrix(w, 5)
     s = torch.from_numpy(oracle.operator(5))
-    assert torch.equal(triangle(square), w)
+    assert torch.equal(to_triangle(square), w)
     assert torch.equal(square, square.mT)
     assert torch.allclose(degrees(w, 5), square.sum(2))
     assert torch.allclose(degrees(w, 5), w @ s.T)
     v = torch.rand(3, 5, dtype=torch.float64)
-    assert torch.allclose(spread(v), v @ s)
+    assert torch.allclose(pair_sums(v), v @ s)
 
 
 def test_gradient_is_that_of_the_objective():

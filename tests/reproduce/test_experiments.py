@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tacit.algorithms import Algorithm, algorithms
-from tacit.graph_learning.study import Study
 from tacit.graphs import graphs
 from tacit.reproduce.cells import expand
 from tacit.reproduce.files import available, load, read
+from tacit.reproduce.graph_study import GraphStudy
 from tacit.reproduce.running import measure
 from tacit.reproduce.tuning import tries
 
@@ -69,7 +69,7 @@ def test_what_is_shipped_can_be_built(name):
     experiment = load(name)
     cells = expand(experiment) + expand(experiment.quickly()) + (tries(experiment) if experiment.tune else [])
     if experiment.study == "graphs":
-        assert all(isinstance(cell.config, Study) for cell in cells)
+        assert all(isinstance(cell.config, GraphStudy) for cell in cells)
         return
     for config in {cell.key: cell.config for cell in cells}.values():
         assert isinstance(algorithms.build(config.algorithm.name, config.algorithm.parameters), Algorithm)

@@ -8,11 +8,11 @@ import pytest
 
 from tacit.errors import TacitError
 from tacit.graph_learning import data
-from tacit.graph_learning.experiments import draw
-from tacit.graph_learning.study import Budget, Study
 from tacit.reproduce.cells import expand
 from tacit.reproduce.experiment import Experiment
 from tacit.reproduce.files import load
+from tacit.reproduce.graph_measurement import make_instance
+from tacit.reproduce.graph_study import GraphStudy, PaperBudget
 from tacit.reproduce.running import measure
 
 
@@ -77,12 +77,12 @@ def test_real_signals_have_the_papers_shapes(data_folder):
 
 def test_parameters_are_searched_on_other_instances():
     table = {"source": {"signals": 50}, "search": {"beta": [0.001, 0.02], "rho": [0.1, 0.4], "lam": [0.02]}}
-    cell = {seed: Study.parse({**table, "seed": seed}) for seed in (0, 1)}
+    cell = {seed: GraphStudy.parse({**table, "seed": seed}) for seed in (0, 1)}
     results = [measure(expanded) for expanded in cells_of(table, [0, 1])]
     assert results[0]["parameters"] == results[1]["parameters"]  # they do not know the seed
     assert results[0]["parameters"]["beta"] == 0.02
     assert results[0]["scores"] != results[1]["scores"]
-    assert (draw(cell[0], 0).signals[0] != draw(cell[1], 1).signals[0]).all()
+    assert (make_instance(cell[0], 0).signals[0] != make_instance(cell[1], 1).signals[0]).all()
 
 
 def test_a_run_that_fails_is_a_result():
@@ -113,10 +113,12 @@ def test_what_cannot_be_measured_is_refused_before_anything_runs(table, message)
 
 
 def test_the_budget_is_that_of_corollary_1():
-    study = Study.parse({"clip": 20.0, "budget": {"epsilon": 0.8}, "search": {"beta": [0.1]}, "learner": PUBLISHED})
+    study = GraphStudy.parse(
+        {"clip": 20.0, "budget": {"epsilon": 0.8}, "search": {"beta": [0.1]}, "learner": PUBLISHED}
+    )
     corollary = study.method(0.1, 1.0, 0.1)
     assert corollary.noise == pytest.approx(corollary.with_paper_noise(0.8, 1e-5).noise)
-    assert Budget(epsilon=0.8, total="claimed").stated == pytest.approx(5e-4)
+    assert PaperBudget(epsilon=0.8, total="claimed").stated == pytest.approx(5e-4)
 
 
 PUBLISHED = {"K": 1, "step": 0.01, "initial": 0.1, "rounds": 50, "release": "rounds"}

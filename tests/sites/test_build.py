@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tacit.errors import TacitError
-from tacit.graph_learning import PPGL, Learning, Signals, synthetic
+from tacit.graph_learning import PPGL, GraphLearningRun, Signals, synthetic
 from tacit.networks import Simulated, on_threads
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
@@ -91,12 +91,12 @@ def test_graphs_are_those_of_the_simulation(tmp_path):
     parts = built(made(tmp_path / "net", GRAPH, noise_seed=2))
     data = synthetic.rbf(clients=3, signals=500, seed=2)
     task = Signals(data.signals, clip=20.0, noise=Noise.from_seed(2))
-    method = PPGL(beta=0.1, rho=1.0, lam=0.1, rounds=5).private(2.0, 1e-5)
-    together = Learning(task, method, Simulated(parts[0].graph), quiet=True).go()
+    method = PPGL(beta=0.1, rho=1.0, lam=0.1, rounds=5).with_privacy(2.0, 1e-5)
+    together = GraphLearningRun(task, method, Simulated(parts[0].graph), quiet=True).go()
 
     def host(network):
         part = parts[int(network.nodes[0])]
-        return Learning(part.task, part.algorithm, network, delta=part.delta, quiet=True).go()
+        return GraphLearningRun(part.task, part.algorithm, network, delta=part.delta, quiet=True).go()
 
     apart = on_threads(parts[0].graph, host)
     assert torch.cat([learning.graphs for learning in apart]).sub(together.graphs).abs().max() <= 1e-9
@@ -107,9 +107,9 @@ def test_graphs_are_those_of_the_simulation(tmp_path):
 @pytest.mark.parametrize("seed", [None, 2])
 def test_what_is_said_of_the_noise_on_signals(tmp_path, seed):
     part = built(made(tmp_path / "net", GRAPH, noise_seed=seed))[0]
-    note = Learning(part.task, part.algorithm, Simulated(part.graph), quiet=True).privacy.note
+    note = GraphLearningRun(part.task, part.algorithm, Simulated(part.graph), quiet=True).privacy.note
     assert ("this is a simulation" in note) == (seed is not None)
-    again = part.task.again()
+    again = part.task.with_new_ledger()
     assert (again.noise is part.noise) == (seed is not None)
 
 

@@ -121,7 +121,7 @@ def test_those_that_are_left_out_are_greeted(two, monkeypatch):
     a.post.peers["b"].absent = b.post.peers["a"].absent = True
     for _ in range(40):
         now[0] += 0.5
-        a.post.again()
+        a.post.with_new_ledger()
     assert a.spoke() == [("b", Kind.HELLO)] * int(20 / posts._AGAIN)
     assert b.kinds(a, a.post.hello("b")) == [Kind.HEARD, Kind.ABSENT]
     assert not b.post.peers["a"].absent

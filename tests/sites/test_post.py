@@ -131,7 +131,7 @@ def test_what_has_no_answer_is_said_again_and_ever_more_seldom(two, monkeypatch)
     for _ in range(3000):
         a.said.clear()
         now[0] += 0.5
-        a.post.again()
+        a.post.with_new_ledger()
         if a.said:
             assert a.said == [("b", data)]
             times.append(now[0] - 100.0)
@@ -145,5 +145,5 @@ def test_what_has_no_answer_is_said_again_and_ever_more_seldom(two, monkeypatch)
     a.fed(b, b.hears(a, data))
     a.said.clear()
     now[0] += 1000.0
-    a.post.again()
+    a.post.with_new_ledger()
     assert (a.said, a.post._due) == ([], {})

@@ -106,8 +106,8 @@ def test_the_graph_of_the_simulation(tmp_path):
     method = PPGL(beta=0.2, rho=1.0, lam=0.05, rounds=20)
     learner = GraphLearner(method, epsilon=2.0, clip=20.0, seed=3).fit(signals)
     graphs = torch.cat([node.run.graphs for node in nodes])
-    assert learner.learning_.graphs.abs().max() > 1e-3
-    torch.testing.assert_close(graphs, learner.learning_.graphs, rtol=0, atol=1e-6)
+    assert learner.run_.graphs.abs().max() > 1e-3
+    torch.testing.assert_close(graphs, learner.run_.graphs, rtol=0, atol=1e-6)
 
 
 def stops(node, after):

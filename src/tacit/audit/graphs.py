@@ -17,11 +17,7 @@ from tacit.audit.attack import gathered
 from tacit.audit.audit import Audit, enough, profile
 from tacit.audit.worlds import Eavesdropper
 from tacit.errors import TacitError
-from tacit.graph_learning.learner import METHODS
-from tacit.graph_learning.learning import Learning
-from tacit.graph_learning.method import GraphMethod
-from tacit.graph_learning.signals import Signals
-from tacit.graph_learning.triangle import ends
+from tacit.graph_learning import GraphLearningRun, GraphMethod, GraphObserver, Signals, graph_methods, pair_vertices
 from tacit.graphs import ring
 from tacit.privacy.ledger import Array
 from tacit.privacy.noise import Noise
@@ -76,6 +72,16 @@ class Repeated(Signals):
         self.clients = [self.clients[row] for row in rows]
 
 
+class _Progress(GraphObserver):
+    """Calls `watch` with the number of finished rounds."""
+
+    def __init__(self, watch: Callable[[int], None]) -> None:
+        self._watch = watch
+
+    def on_round(self, run: GraphLearningRun) -> None:
+        self._watch(run.t)
+
+
 def canaries(method: GraphMethod[Any]) -> Array:
     """Two signals (2, d) to replace each other, the worst for what the method releases.
 
@@ -115,7 +121,7 @@ def audit_graphs(
     if epsilon is not None and method.noise is not None:
         raise TacitError("epsilon and the method's noise both set the noise: leave one of them out")
     method = replace(method, rounds=min(rounds, method.rounds))
-    method = method if epsilon is None else method.private(epsilon, delta)
+    method = method if epsilon is None else method.with_privacy(epsilon, delta)
     if method.noise is None:
         raise TacitError(f"{method.title} without noise guarantees nothing that could be attacked: set epsilon")
     enough(trials)
@@ -146,7 +152,8 @@ def audit_named(name: str, settings: Iterable[str], **options: Any) -> Audit:
     >>> audit_named("ppgl", ["release=rounds", "K=1", "epsilon=2"], trials=400, rounds=2).holds
     True
     """
-    kind, given = METHODS[name], dict[str, Any]()
+    given: dict[str, Any] = {}
+    kind: Any = graph_methods[name]
     for setting in settings:
         given = with_setting(given, setting)
     known = [each.name for each in fields(kind)]
@@ -167,13 +174,15 @@ def _worlds(pair: Array, clip: float, noise: float) -> list[Array]:
 
 def _overheard(
     task: Signals, method: GraphMethod[Any], network: Crowd, delta: float, watch: Callable[[int], None]
-) -> Learning:
+) -> GraphLearningRun:
     """A run as it always is, but that it does not end when it has converged, and one listens."""
-    z = method.learn_from(task) if method.open else None
+    z = method.prepare_z(task) if not method.noise_in_rounds else None
     if z is not None:
         network.hear(z)
-    learning = Learning(task, method, network, delta=delta, tolerance=0.0, z=z, quiet=True)
-    if learning.go(lambda learning: watch(learning.t)).stopped:
+    learning = GraphLearningRun(
+        task, method, network, delta=delta, tolerance=0.0, z=z, quiet=True, observers=[_Progress(watch)]
+    )
+    if learning.go().stopped:
         raise KeyboardInterrupt  # by hand: half an attack tells nothing
     network.hear(learning.graphs)
     return learning
@@ -181,6 +190,6 @@ def _overheard(
 
 def _alike(pair: Array) -> Tensor:
     """(p, 4): which pairs of vertices neither signal tells apart, which one, which the other, and which both."""
-    first, second = ends(pair.shape[1])
+    first, second = pair_vertices(pair.shape[1])
     apart = torch.from_numpy(pair[:, first] != pair[:, second])
     return one_hot(apart[0] + 2 * apart[1], 4).double()

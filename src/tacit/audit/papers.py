@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tacit.algorithms import LTADMM, Algorithm, DPNorm, PartPSP, const_d2p
-from tacit.graph_learning.reach import classical
+from tacit.graph_learning import classical_noise_multiplier
 from tacit.privacy.bounded import Sampling
 from tacit.privacy.gdp import mu_to_epsilon
 from tacit.privacy.planning import guarantee, plan
@@ -88,7 +88,7 @@ def _dp_norm(epsilon: float, inner: Any = "none") -> Stated:
 
 def _ppgl() -> list[Stated]:
     rounds, delta = 50, 1e-5
-    mu = math.sqrt(rounds) / classical(delta)
+    mu = math.sqrt(rounds) / classical_noise_multiplier(delta)
     added = "ε and δ of the rounds added up, to ε = 50 at δ = 5e-4"
     return [
         Stated(

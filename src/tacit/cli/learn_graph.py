@@ -12,8 +12,7 @@ import typer
 from tacit.cli.app import INTERRUPTED, app, emit, err, say
 
 if TYPE_CHECKING:
-    from tacit.graph_learning import GraphLearner
-    from tacit.graph_learning.files import Clients
+    from tacit.graph_learning import ClientSignals, GraphLearner
 
 
 class Method(StrEnum):
@@ -80,43 +79,42 @@ def learn_graph(
     )
     out = out_dir or free_folder(Path("graphs"), files[0].stem if files else "example")
     _learn(learner, clients, out)
-    result = {**learner.learning_.result(), "parameters": learner.parameters_, "out": str(out)}
+    result = {**learner.run_.result(), "parameters": learner.parameters_, "out": str(out)}
     if as_json:
         emit(result)
     else:
         _report(learner, out)
-    if learner.learning_.stopped and "by hand" in learner.learning_.stopped:
+    if learner.run_.stopped and "by hand" in learner.run_.stopped:
         raise typer.Exit(INTERRUPTED)
 
 
-def _clients(files: list[Path] | None, clip: float | None) -> tuple[Clients, float | None]:
-    from tacit.graph_learning import synthetic
-    from tacit.graph_learning.files import Clients, read_clients
+def _clients(files: list[Path] | None, clip: float | None) -> tuple[ClientSignals, float | None]:
+    from tacit.graph_learning import ClientSignals, read_clients, synthetic
 
     if files:
         return read_clients(files), clip
     data = synthetic.rbf(clients=5, signals=500, seed=0)
     err.print("No files given: here are 5 clients with 500 made-up signals each, on 20 vertices.", highlight=False)
-    return Clients(data.signals, [f"client-{i}" for i in range(5)], None), 20.0 if clip is None else clip
+    return ClientSignals(data.signals, [f"client-{i}" for i in range(5)], None), 20.0 if clip is None else clip
 
 
-def _learn(learner: GraphLearner, clients: Clients, out: Path) -> None:
+def _learn(learner: GraphLearner, clients: ClientSignals, out: Path) -> None:
     """Learn, and write all there is to `out`. The ledger is there first: what is released is written down before."""
-    from tacit.graph_learning.files import write_graph
-    from tacit.graph_learning.page import PAGE, write_page
+    from tacit.graph_learning import GraphLearningRun, GraphObserver, write_graph
     from tacit.privacy.ledger import Ledger
+    from tacit.reports import PAGE, write_graph_page
     from tacit.runs import storage
+
+    class Progress(GraphObserver):
+        def on_round(self, run: GraphLearningRun) -> None:
+            status.update(f"Learning: round {run.t}, {_where(run.history[-1])}")
 
     storage.make_folder(out)
     ledger = None
     try:
         ledger = Ledger(out / "ledger.sqlite", durable=learner.seed is None)
         with err.status("Learning") as status:
-            learner.fit(
-                clients.signals,
-                lambda learning: status.update(f"Learning: round {learning.t}, {_where(learning.history[-1])}"),
-                ledger=ledger,
-            )
+            learner.fit(clients.signals, ledger=ledger, observers=[Progress()])
     except BaseException:
         if ledger is None or len(ledger) == 0:  # nothing has left, so nothing need be kept
             shutil.rmtree(out)
@@ -129,8 +127,8 @@ def _learn(learner: GraphLearner, clients: Clients, out: Path) -> None:
         write_graph(learner.to_networkx(names=clients.vertices), out, "consensus")
     for i, name in enumerate(clients.names):
         write_graph(learner.to_networkx(i, clients.vertices), out, name)
-    storage.write_json(out / "result.json", {**learner.learning_.result(), "parameters": learner.parameters_})
-    write_page(learner, out / PAGE, clients.names, clients.vertices)
+    storage.write_json(out / "result.json", {**learner.run_.result(), "parameters": learner.parameters_})
+    write_graph_page(learner, out / PAGE, clients.names, clients.vertices)
 
 
 def _where(row: dict[str, float | None]) -> str:
@@ -139,7 +137,7 @@ def _where(row: dict[str, float | None]) -> str:
 
 
 def _report(learner: GraphLearner, out: Path) -> None:
-    learning = learner.learning_
+    learning = learner.run_
     if learning.stopped:
         say(f"Stopped: {learning.stopped}.")
     ends = {True: ", converged", False: ", not converged", None: ""}[learning.converged]

@@ -23,9 +23,9 @@ def list_(
 ) -> None:
     """Algorithms, graphs, models, data, shardings and experiments, a line each; or one of them in full."""
     from tacit.algorithms import algorithms
+    from tacit.graph_learning import graph_methods
     from tacit.graphs import graphs
     from tacit.reproduce.files import available, read
-    from tacit.sites.signals import graph_methods
     from tacit.tasks import datasets, models, shards
 
     registries: dict[str, Registry[Any]] = {
@@ -78,8 +78,9 @@ def _one(name: str, registry: Registry[Any] | None, about: str, as_json: bool) -
 
 def _options(name: str, registry: Registry[Any]) -> dict[str, Any]:
     """The default of each key that a config may have beside `name`, those of its section included."""
+    from tacit.graph_learning import graph_methods
     from tacit.runs.config import Drops, Penalty, Section, Sharing
-    from tacit.sites.signals import CLIP, graph_methods
+    from tacit.sites.signals import CLIP
 
     maker = registry[name]
     hints = get_type_hints(maker if is_dataclass(maker) or not inspect.isclass(maker) else maker.__init__)

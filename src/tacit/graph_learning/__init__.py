@@ -1,27 +1,50 @@
-"""Graphs learned from private signals (PPGL): the signals stay with the clients, the graphs are learned together."""
+"""Learn graphs from private signals (PPGL and its baselines). The signals stay with the clients."""
 
+from tacit.graph_learning import data, metrics, synthetic
 from tacit.graph_learning.baselines import IGL, FedAvg
-from tacit.graph_learning.learner import GraphLearner, matrices, to_networkx
-from tacit.graph_learning.learning import Learning
-from tacit.graph_learning.method import GraphMethod
+from tacit.graph_learning.files import ClientSignals, read_clients, write_graph
+from tacit.graph_learning.learner import EDGE_THRESHOLD, GraphLearner, matrices, to_networkx
+from tacit.graph_learning.method import GraphMethod, graph_methods
+from tacit.graph_learning.observer import GraphObserver
 from tacit.graph_learning.ppgl import PPGL
-from tacit.graph_learning.selection import Parameters, Search, defaults, f1_of, paper_search, search
+from tacit.graph_learning.run import GraphLearningRun
+from tacit.graph_learning.selection import (
+    ProblemParameters,
+    SearchResult,
+    default_parameters,
+    f1_against,
+    grid_search,
+    paper_grid_search,
+)
+from tacit.graph_learning.sensitivity import classical_noise_multiplier
 from tacit.graph_learning.signals import Signals
+from tacit.graph_learning.triangle import pair_vertices
 
 __all__ = [
+    "EDGE_THRESHOLD",
     "IGL",
     "PPGL",
+    "ClientSignals",
     "FedAvg",
     "GraphLearner",
+    "GraphLearningRun",
     "GraphMethod",
-    "Learning",
-    "Parameters",
-    "Search",
+    "GraphObserver",
+    "ProblemParameters",
+    "SearchResult",
     "Signals",
-    "defaults",
-    "f1_of",
+    "classical_noise_multiplier",
+    "data",
+    "default_parameters",
+    "f1_against",
+    "graph_methods",
+    "grid_search",
     "matrices",
-    "paper_search",
-    "search",
+    "metrics",
+    "pair_vertices",
+    "paper_grid_search",
+    "read_clients",
+    "synthetic",
     "to_networkx",
+    "write_graph",
 ]

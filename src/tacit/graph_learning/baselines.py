@@ -12,8 +12,8 @@ from torch import Tensor
 
 from tacit.algorithms.privacy_plan import Nodes
 from tacit.errors import TacitError
-from tacit.graph_learning.method import GraphMethod
-from tacit.graph_learning.problem import Problem
+from tacit.graph_learning.method import GraphMethod, graph_methods
+from tacit.graph_learning.problem import ClientProblem
 from tacit.graph_learning.signals import PURPOSE, Signals
 from tacit.graph_learning.solver import solve
 from tacit.graphs import Graph
@@ -22,7 +22,7 @@ from tacit.privacy.planning import Planned
 
 
 @dataclass(frozen=True)
-class Alone:
+class IGLState:
     """The graphs w and those before (n, p), z (n, p), and how far from the minimum this is (n,)."""
 
     w: Tensor
@@ -31,8 +31,9 @@ class Alone:
     residual: Tensor
 
 
+@graph_methods.register("igl")
 @dataclass(frozen=True, kw_only=True)
-class IGL(GraphMethod[Alone]):
+class IGL(GraphMethod[IGLState]):
     """Independent graph learning: problem (7) of each client by itself. Nothing is sent.
 
     Without noise the graphs stay where they are: publishing one is a release that no ε covers. With noise z̄ is
@@ -46,52 +47,52 @@ class IGL(GraphMethod[Alone]):
         if self.release != "once":
             raise TacitError('IGL has no messages to release round by round: use release = "once"')
 
-    def start(self, task: Signals, graph: Graph, z: Tensor | None = None) -> Alone:
-        z = self.learn_from(task) if z is None else z
-        w = self.begin(task).expand_as(z).clone()
-        return Alone(w, w, z, z.new_full((task.n,), math.inf))
+    def start(self, task: Signals, graph: Graph, z: Tensor | None = None) -> IGLState:
+        z = self.prepare_z(task) if z is None else z
+        w = self.initial_weights(task).expand_as(z).clone()
+        return IGLState(w, w, z, z.new_full((task.n,), math.inf))
 
-    def round(self, t: int, state: Alone, task: Signals, network: Network) -> Alone:
+    def round(self, t: int, state: IGLState, task: Signals, network: Network) -> IGLState:
         problem = self._problem(state.z)
         if self.K is None:
             w = before = solve(problem).w
         else:
-            w, before = self.descend(problem, state.w, state.before)
+            w, before = self.gradient_steps(problem, state.w, state.before)
             w = w.clamp(min=0)
-        return Alone(w, before, state.z, problem.residual(w))
+        return IGLState(w, before, state.z, problem.residual(w))
 
     def releases(self, t: int, nodes: Nodes) -> Iterable[Planned]:
         return () if self.noise is None else super().releases(t, nodes)
 
-    def graphs(self, state: Alone) -> Tensor:
+    def graphs(self, state: IGLState) -> Tensor:
         return state.w
 
-    def consensus(self, state: Alone) -> None:
+    def consensus(self, state: IGLState) -> None:
         return None
 
-    def residual(self, state: Alone) -> Tensor:
+    def residual(self, state: IGLState) -> Tensor:
         return state.residual
 
-    def objective(self, state: Alone, network: Network) -> float:
+    def objective(self, state: IGLState, network: Network) -> float:
         fit = self._problem(state.z).objective(state.w)
         return float(network.mean(fit[:, None])) * network.graph.nodes
 
-    def _problem(self, z: Tensor) -> Problem:
+    def _problem(self, z: Tensor) -> ClientProblem:
         return self.problem(z, z.new_zeros(len(z)), z.new_zeros(z.shape[1]))
 
     @property
-    def direct(self) -> bool:
+    def solves_in_one_round(self) -> bool:
         return self.K is None
 
     @property
-    def bare(self) -> str | None:
+    def unprotected_reason(self) -> str | None:
         if self.noise is not None:
             return None
         return "no message leaves a client, but its graph is made without noise, and tells about its signals"
 
 
 @dataclass(frozen=True)
-class Together:
+class FedAvgState:
     """The one graph con (p,), each client's z (n, p) and N_i (n,), and how far from the minimum this is (n,)."""
 
     con: Tensor
@@ -100,8 +101,9 @@ class Together:
     residual: Tensor
 
 
+@graph_methods.register("fedavg")
 @dataclass(frozen=True, kw_only=True)
-class FedAvg(GraphMethod[Together]):
+class FedAvg(GraphMethod[FedAvgState]):
     """One graph for the signals of all (Eq. 31), by federated averaging.
 
     Every round the clients start from the common graph, take K steps on their own problem (7), and average their
@@ -116,52 +118,52 @@ class FedAvg(GraphMethod[Together]):
         if self.K is None and self.release != "once":
             raise TacitError('FedAvg without K needs one message only: use release = "once", or set K')
 
-    def learn_from(self, task: Signals) -> Tensor:
+    def prepare_z(self, task: Signals) -> Tensor:
         if self.K is not None:
-            return super().learn_from(task)
+            return super().prepare_z(task)
         self.check(task)
         return self.mechanism(task.nodes).release(task.mean(0))  # it leaves, with noise or without
 
-    def start(self, task: Signals, graph: Graph, z: Tensor | None = None) -> Together:
-        z = self.learn_from(task) if z is None else z
+    def start(self, task: Signals, graph: Graph, z: Tensor | None = None) -> FedAvgState:
+        z = self.prepare_z(task) if z is None else z
         share = torch.from_numpy(task.sizes).to(z.dtype)
-        return Together(self.begin(task), z, share, z.new_full((task.n,), math.inf))
+        return FedAvgState(self.initial_weights(task), z, share, z.new_full((task.n,), math.inf))
 
-    def round(self, t: int, state: Together, task: Signals, network: Network) -> Together:
+    def round(self, t: int, state: FedAvgState, task: Signals, network: Network) -> FedAvgState:
         share = state.share[:, None]
         if self.K is None:
             z = self._averaged(state.z, share, network)
             z = z.clamp(min=0)  # after the mean, where there is less noise to cut off
             con, residual = solve(self._problem(z[None], None)).w[0], torch.zeros_like(state.residual)
-            return Together(con, state.z, state.share, residual)
+            return FedAvgState(con, state.z, state.share, residual)
         problem = self._problem(state.z, task)
         begin = state.con.expand_as(state.z)
-        w, _ = self.descend(problem, begin, begin)
+        w, _ = self.gradient_steps(problem, begin, begin)
         if self.noise is None or self.release == "rounds":
-            w = self.sent(t, w, problem, task)
+            w = self.release_graphs(t, w, problem, task)
         con = self._averaged(w.clamp(min=0), share, network)
         residual = (con - state.con).norm().div(con.norm().clamp(min=1e-300)).expand_as(state.residual)
-        return Together(con, state.z, state.share, residual)
+        return FedAvgState(con, state.z, state.share, residual)
 
     def releases(self, t: int, nodes: Nodes) -> Iterable[Planned]:
         if self.K is not None:
             return super().releases(t, nodes)
         return [Planned(0, self.mechanism(nodes), PURPOSE)] if t == 0 else []
 
-    def graphs(self, state: Together) -> Tensor:
+    def graphs(self, state: FedAvgState) -> Tensor:
         return state.con.expand(len(state.z), -1)
 
-    def consensus(self, state: Together) -> Tensor:
+    def consensus(self, state: FedAvgState) -> Tensor:
         return state.con
 
     @property
-    def direct(self) -> bool:
+    def solves_in_one_round(self) -> bool:
         return self.K is None
 
-    def residual(self, state: Together) -> Tensor:
+    def residual(self, state: FedAvgState) -> Tensor:
         return state.residual
 
-    def objective(self, state: Together, network: Network) -> float:
+    def objective(self, state: FedAvgState, network: Network) -> float:
         """(31)."""
         z = self._averaged(state.z, state.share[:, None], network).clamp(min=0)
         return float(self._problem(z[None], None).objective(state.con[None]))
@@ -170,6 +172,6 @@ class FedAvg(GraphMethod[Together]):
         mean = network.mean(torch.cat([share * x, share], 1))
         return mean[:-1] / mean[-1]
 
-    def _problem(self, z: Tensor, task: Signals | None) -> Problem:
-        ceiling = task.ceiling if task is not None and not self.open else None
-        return self.problem(z, z.new_zeros(len(z)), z.new_zeros(z.shape[1]), ceiling)
+    def _problem(self, z: Tensor, task: Signals | None) -> ClientProblem:
+        row_mean_bound = task.row_mean_bound if task is not None and self.noise_in_rounds else None
+        return self.problem(z, z.new_zeros(len(z)), z.new_zeros(z.shape[1]), row_mean_bound)

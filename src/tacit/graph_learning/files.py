@@ -20,7 +20,7 @@ _TAKEN = {"consensus", "history"}  # files of these names are written beside the
 
 
 @dataclass(frozen=True)
-class Clients:
+class ClientSignals:
     """The signals of each client, its name, and the names of the vertices, where the files tell them."""
 
     signals: list[Array]
@@ -28,7 +28,7 @@ class Clients:
     vertices: list[str] | None
 
 
-def read_clients(paths: Sequence[Path]) -> Clients:
+def read_clients(paths: Sequence[Path]) -> ClientSignals:
     """A file a client: csv, a row a signal, its first line perhaps the vertices' names; or npz, each array a client."""
     signals: list[Array] = []
     names: list[str] = []
@@ -53,7 +53,7 @@ def read_clients(paths: Sequence[Path]) -> Clients:
     names = [name.replace("/", "-") for name in names]
     if len(set(names)) < len(names) or _TAKEN & set(names):
         names = [f"{name}-{i}" for i, name in enumerate(names)]
-    return Clients(signals, names, headers[0][1] if headers else None)
+    return ClientSignals(signals, names, headers[0][1] if headers else None)
 
 
 def _npz(path: Path) -> dict[str, Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, Literal
 
@@ -10,14 +10,13 @@ import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
-from tacit.errors import TacitError, unknown
-from tacit.graph_learning.baselines import IGL, FedAvg
-from tacit.graph_learning.learning import Learning
-from tacit.graph_learning.method import GraphMethod
-from tacit.graph_learning.ppgl import PPGL
-from tacit.graph_learning.selection import Parameters, check_neighbours, with_defaults
+from tacit.errors import TacitError
+from tacit.graph_learning.method import GraphMethod, graph_methods
+from tacit.graph_learning.observer import GraphObserver
+from tacit.graph_learning.run import GraphLearningRun
+from tacit.graph_learning.selection import ProblemParameters, check_neighbours, with_defaults
 from tacit.graph_learning.signals import Signals
-from tacit.graph_learning.triangle import vertices
+from tacit.graph_learning.triangle import vertex_count
 from tacit.graphs import Graph, complete
 from tacit.networks import Simulated
 from tacit.privacy.budget import Budget
@@ -26,8 +25,7 @@ from tacit.privacy.noise import Noise
 from tacit.privacy.planning import plan
 from tacit.privacy.statement import Privacy
 
-METHODS: dict[str, type[GraphMethod[Any]]] = {"ppgl": PPGL, "igl": IGL, "fedavg": FedAvg}
-EDGE = 1e-4  # of the largest weight: below, a pair is no edge
+EDGE_THRESHOLD = 1e-4  # relative to the largest weight of the graph; a pair below it is not an edge
 
 
 class GraphLearner:
@@ -78,10 +76,11 @@ class GraphLearner:
     def fit(
         self,
         signals: Sequence[npt.ArrayLike],
-        watch: Callable[[Learning], None] = lambda learning: None,
+        *,
         ledger: Ledger | None = None,
+        observers: Sequence[GraphObserver] = (),
     ) -> GraphLearner:
-        """Learn from every client's signals; `watch` is called after each round, `ledger` holds what was released."""
+        """Learn from every client's signals; `ledger` records what is released."""
         noise = Noise.from_system() if self.seed is None else Noise.from_seed(self.seed)
         task = Signals(signals, clip=self.clip, noise=noise, ledger=ledger)
         graph = self.graph or complete(task.n)
@@ -91,7 +90,7 @@ class GraphLearner:
         method.check(task, graph)
         check_neighbours(self.neighbours, task.d)
         needed = [key for key in missing if key in ("beta", "rho", "lam")]
-        if needed and not method.open:
+        if needed and method.noise_in_rounds:
             raise TacitError(
                 f"with noise in every round {' and '.join(needed)} cannot be chosen from the signals: "
                 'set them, or use release = "once"'
@@ -99,24 +98,26 @@ class GraphLearner:
         if self.epsilon is not None:
             task.ledger.budget = Budget(self.epsilon, self.delta)
             task.ledger.budget.accept(plan(method, method.rounds, task.sampling, task.nodes))
-        z = method.learn_from(task) if method.open else None
+        z = method.prepare_z(task) if not method.noise_in_rounds else None
         if z is not None:
             method = with_defaults(method, z, missing, self.neighbours)
         network = Simulated(graph)
-        self.learning_ = Learning(task, method, network, delta=self.delta, tolerance=self.tolerance, z=z)
-        self.learning_.go(watch)
+        self.run_ = GraphLearningRun(
+            task, method, network, delta=self.delta, tolerance=self.tolerance, z=z, observers=observers
+        )
+        self.run_.go()
         self.method_ = method
-        self.parameters_ = {key: getattr(method, key) for key in Parameters._fields if hasattr(method, key)}
-        self.graphs_: Array = matrices(self.learning_.graphs.numpy())
-        consensus = self.learning_.consensus
+        self.parameters_ = {key: getattr(method, key) for key in ProblemParameters._fields if hasattr(method, key)}
+        self.graphs_: Array = matrices(self.run_.graphs.numpy())
+        consensus = self.run_.consensus
         self.consensus_: Array | None = None if consensus is None else matrices(consensus.numpy())
-        self.privacy_: Privacy = self.learning_.privacy
-        self.history_ = self.learning_.history
-        self.converged_ = self.learning_.converged
+        self.privacy_: Privacy = self.run_.privacy
+        self.history_ = self.run_.history
+        self.converged_ = self.run_.converged
         return self
 
     def to_networkx(
-        self, client: int | None = None, names: Sequence[str] | None = None, threshold: float = EDGE
+        self, client: int | None = None, names: Sequence[str] | None = None, threshold: float = EDGE_THRESHOLD
     ) -> nx.Graph:
         """The consensus, or a client's graph, with `weight` on its edges."""
         chosen = self.consensus_ if client is None else self.graphs_[client]
@@ -132,38 +133,36 @@ class GraphLearner:
             ignored = [key for key in ("beta", "rho", "lam") if getattr(self, key) is not None] + list(self.parameters)
             if ignored or self.release != "once":
                 raise TacitError(f"a method that is made already has its own {(*ignored, 'release')[0]}: set it there")
-        elif self.method in METHODS:
-            method, missing = self._named(METHODS[self.method])
         else:
-            raise unknown("method", str(self.method), METHODS)
+            method, missing = self._named(graph_methods[self.method])
         if self.epsilon is None:
             return method, missing
         if method.noise is not None:
             raise TacitError("epsilon and the method's noise both set the noise: leave one of them out")
-        return method.private(self.epsilon, self.delta), missing
+        return method.with_privacy(self.epsilon, self.delta), missing
 
-    def _named(self, kind: type[GraphMethod[Any]]) -> tuple[GraphMethod[Any], list[str]]:
+    def _named(self, kind: Any) -> tuple[GraphMethod[Any], list[str]]:
         asked = {"beta": self.beta, "rho": self.rho, "lam": self.lam}
         given = {key: value for key, value in asked.items() if value is not None} | self.parameters
         known = [each.name for each in fields(kind)]
         wrong = [key for key in given if key not in known]
         if wrong:
             raise TacitError(f"{kind.title} has no {wrong[0]}: it knows {', '.join(known)}")
-        missing = [key for key in Parameters._fields if key in known and key not in given]
+        missing = [key for key in ProblemParameters._fields if key in known and key not in given]
         return kind(release=self.release, **given), missing
 
 
 def matrices(w: npt.ArrayLike) -> Array:
     """Weight matrices (…, d, d) of triangles (…, p)."""
     rows = np.asarray(w, np.float64)
-    d = vertices(rows.shape[-1])
+    d = vertex_count(rows.shape[-1])
     square = np.zeros((*rows.shape[:-1], d, d))
     first, second = np.triu_indices(d, 1)
     square[..., first, second] = square[..., second, first] = rows
     return square
 
 
-def to_networkx(square: Array, names: Sequence[str] | None = None, threshold: float = EDGE) -> nx.Graph:
+def to_networkx(square: Array, names: Sequence[str] | None = None, threshold: float = EDGE_THRESHOLD) -> nx.Graph:
     """A weight matrix as a networkx graph: all vertices, and the edges above `threshold` times the largest weight."""
     kept = np.where(square > threshold * max(square.max(), 1e-300), square, 0.0)
     graph = nx.from_numpy_array(kept)

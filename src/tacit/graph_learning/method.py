@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Generic, Literal, Self, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,18 +14,20 @@ from torch import Tensor
 from tacit.algorithms.algorithm import at_nodes
 from tacit.algorithms.privacy_plan import Nodes
 from tacit.errors import TacitError
-from tacit.graph_learning.problem import Problem, floors, row_means
-from tacit.graph_learning.reach import reach
+from tacit.graph_learning.problem import ClientProblem, floors, row_means
+from tacit.graph_learning.sensitivity import iterate_sensitivity
 from tacit.graph_learning.signals import PURPOSE, Signals
-from tacit.graph_learning.triangle import vertices
+from tacit.graph_learning.triangle import vertex_count
 from tacit.graphs import Graph
 from tacit.networks import Network
 from tacit.privacy.gdp import epsilon_to_mu
 from tacit.privacy.ledger import Array
 from tacit.privacy.mechanism import Exact, Gaussian, Mechanism
 from tacit.privacy.planning import Planned
+from tacit.registry import Registry
 
 S = TypeVar("S")
+graph_methods: Registry[GraphMethod[Any]] = Registry("graph learning method", given=("rounds", "noise"))
 _SAFE = 1 + 1e-8  # keeps a calibrated ε below its target whatever rounding does
 GRAPH = "graph"
 
@@ -78,7 +80,7 @@ class GraphMethod(ABC, Generic[S]):
 
     @abstractmethod
     def start(self, task: Signals, graph: Graph, z: Tensor | None = None) -> S:
-        """The state before round 0; `z` is what `learn_from` gave, where it was asked before."""
+        """The state before round 0; `z` is what `prepare_z` gave, where it was asked before."""
 
     @abstractmethod
     def round(self, t: int, state: S, task: Signals, network: Network) -> S:
@@ -101,21 +103,21 @@ class GraphMethod(ABC, Generic[S]):
         """How far each client is from the minimum (n,), 0 being there."""
 
     @property
-    def open(self) -> bool:
-        """Whether all that the rounds see has left already, so that objective and residual may be told too."""
-        return self.noise is None or self.release == "once"
+    def noise_in_rounds(self) -> bool:
+        """Whether every round releases graphs with noise. Then z stays secret, and so do objective and residual."""
+        return self.noise is not None and self.release == "rounds"
 
     @property
     def adversary(self) -> str:
         return "sees every message and every learned graph, and knows every signal but one"
 
     @property
-    def direct(self) -> bool:
+    def solves_in_one_round(self) -> bool:
         """Whether one round finds the minimum."""
         return False
 
     @property
-    def bare(self) -> str | None:
+    def unprotected_reason(self) -> str | None:
         """Why what is learned is not private although nothing is sent without noise."""
         return None
 
@@ -138,12 +140,12 @@ class GraphMethod(ABC, Generic[S]):
         """The same method with these noise multipliers, clients by their ids."""
         return replace(self, noise=scale)
 
-    def private(self, epsilon: float, delta: float) -> Self:
+    def with_privacy(self, epsilon: float, delta: float) -> Self:
         """The same method with the least noise that guarantees (ε, δ) over the whole run: Gaussian releases, exactly.
 
         >>> from tacit.graph_learning import PPGL
         >>> rounds = PPGL(release="rounds", rounds=50)
-        >>> round(PPGL().private(1.0, 1e-5).noise, 3), round(rounds.private(1.0, 1e-5).noise, 2)
+        >>> round(PPGL().with_privacy(1.0, 1e-5).noise, 3), round(rounds.with_privacy(1.0, 1e-5).noise, 2)
         (3.731, 26.38)
         """
         times = self.rounds if self.release == "rounds" else 1
@@ -161,7 +163,7 @@ class GraphMethod(ABC, Generic[S]):
                 "that is chosen without looking at the signals"
             )
 
-    def learn_from(self, task: Signals) -> Tensor:
+    def prepare_z(self, task: Signals) -> Tensor:
         """z (n, p) for the rounds: what was released of z̄, once, or z̄ itself, which then stays inside the client.
 
         No entry of z̄ is negative. Those that noise has made so are set to 0, which can only bring z nearer to z̄.
@@ -172,33 +174,35 @@ class GraphMethod(ABC, Generic[S]):
             return self.mechanism(task.nodes).release(z).clamp_(min=0)
         return z.use_locally()
 
-    def problem(self, z: Tensor, pull: Tensor, con: Tensor, ceiling: float | None = None) -> Problem:
-        """Problem (9) of every client. Where z is a secret, its floor follows from the public `ceiling` instead."""
-        d = vertices(z.shape[1])
-        row = row_means(z) if ceiling is None else z.new_full((len(z), d), ceiling)
+    def problem(self, z: Tensor, pull: Tensor, con: Tensor, row_mean_bound: float | None = None) -> ClientProblem:
+        """Problem (9) of every client. If z is secret, the floor is computed from the public `row_mean_bound`."""
+        d = vertex_count(z.shape[1])
+        row = row_means(z) if row_mean_bound is None else z.new_full((len(z), d), row_mean_bound)
         floor = floors(row, self.alpha, 4 * self.beta + pull, self.zeta, d)
-        return Problem(z, self.alpha, self.beta, self.zeta, pull, con, floor)
+        return ClientProblem(z, self.alpha, self.beta, self.zeta, pull, con, floor)
 
-    def begin(self, task: Signals, pull: float = 0.0) -> Tensor:
+    def initial_weights(self, task: Signals, pull: float = 0.0) -> Tensor:
         """w⁽⁰⁾ (p,), public and alike for all: what would be learned from z = 0, which lies above every floor.
 
         Where noisy rounds must do, that is too far off: there it is the geometric mean of it and the least floor.
         """
         if self.initial is not None:
             return torch.full((task.p,), self.initial, dtype=torch.float64)
-        rows = torch.tensor([[0.0], [0.0 if self.open else task.ceiling or 0.0]], dtype=torch.float64)
+        rows = torch.tensor(
+            [[0.0], [0.0 if not self.noise_in_rounds else task.row_mean_bound or 0.0]], dtype=torch.float64
+        )
         kappa = torch.full((2,), 4 * self.beta + pull, dtype=torch.float64)
         most, least = floors(rows, self.alpha, kappa, self.zeta, task.d).flatten().tolist()
         return torch.full((task.p,), max(math.sqrt(most * least), 1e-6) / (task.d - 1), dtype=torch.float64)
 
-    def sent(self, t: int, w: Tensor, problem: Problem, task: Signals) -> Tensor:
+    def release_graphs(self, t: int, w: Tensor, problem: ClientProblem, task: Signals) -> Tensor:
         """The graphs w of round t as they may leave: with noise for what one signal can change, or exactly."""
         far = None
         if task.sensitivity is not None:
-            far = reach(problem, self.K, self.step, self.momentum, task.sensitivity)
+            far = iterate_sensitivity(problem, self.K, self.step, self.momentum, task.sensitivity)
         return self.mechanism(task.nodes).release(task.bounded(w, far, t, GRAPH))
 
-    def descend(self, problem: Problem, w: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
+    def gradient_steps(self, problem: ClientProblem, w: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
         """K times (10)–(12): w̌ after the last step, not yet projected, and the w before it."""
         assert self.K is not None
         eta = 1 / problem.lipschitz[:, None] if self.step is None else self.step

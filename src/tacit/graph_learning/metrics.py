@@ -11,11 +11,11 @@ import numpy.typing as npt
 from sklearn import metrics as sklearn_metrics
 
 from tacit.errors import TacitError
-from tacit.graph_learning.triangle import pairs
+from tacit.graph_learning.triangle import pair_count
 from tacit.privacy.ledger import Array
 
 
-class Scores(NamedTuple):
+class EdgeScores(NamedTuple):
     """Precision, recall, F1 (29) and relative error (30); of several graphs, the means over them."""
 
     precision: float
@@ -24,7 +24,7 @@ class Scores(NamedTuple):
     relative_error: float
 
 
-class Communities(NamedTuple):
+class CommunityScores(NamedTuple):
     """Normalised mutual information, Rand index, and Fowlkes–Mallows index, against known labels."""
 
     nmi: float
@@ -39,11 +39,11 @@ def edges(w: npt.ArrayLike, threshold: float = 1e-4) -> npt.NDArray[np.bool_]:
     return result
 
 
-def scores(learned: npt.ArrayLike, truth: npt.ArrayLike, threshold: float = 1e-4) -> Scores:
+def scores(learned: npt.ArrayLike, truth: npt.ArrayLike, threshold: float = 1e-4) -> EdgeScores:
     """Graphs (p,) or (n, p) against the true ones; what has no edges has precision 0.
 
     >>> scores([1.0, 0.5, 0.0], [1.0, 0.0, 0.0])
-    Scores(precision=0.5, recall=1.0, f1=0.666..., relative_error=0.5)
+    EdgeScores(precision=0.5, recall=1.0, f1=0.666..., relative_error=0.5)
     """
     w, true = np.atleast_2d(np.asarray(learned, np.float64)), np.atleast_2d(np.asarray(truth, np.float64))
     if w.shape[-1] != true.shape[-1]:
@@ -54,10 +54,10 @@ def scores(learned: npt.ArrayLike, truth: npt.ArrayLike, threshold: float = 1e-4
     f1 = 2 * hits / np.maximum(found.sum(1) + there.sum(1), 1)
     size = np.linalg.norm(true, axis=1)
     error = np.where(size > 0, np.linalg.norm(w - true, axis=1) / np.where(size > 0, size, 1.0), np.inf)
-    return Scores(*(float(each.mean()) for each in (precision, recall, f1, error)))
+    return EdgeScores(*(float(each.mean()) for each in (precision, recall, f1, error)))
 
 
-def best_scores(learned: npt.ArrayLike, truth: npt.ArrayLike, thresholds: npt.ArrayLike | None = None) -> Scores:
+def best_scores(learned: npt.ArrayLike, truth: npt.ArrayLike, thresholds: npt.ArrayLike | None = None) -> EdgeScores:
     """The scores at the threshold with the best F1, for experiments where the truth is known."""
     tried = np.concatenate([[1e-4], np.geomspace(1e-3, 0.5, 28)]) if thresholds is None else np.asarray(thresholds)
     return max((scores(learned, truth, float(at)) for at in tried), key=lambda found: found.f1)
@@ -74,15 +74,15 @@ def communities(square: npt.ArrayLike, seed: int = 0) -> npt.NDArray[np.int64]:
 
 def community_scores(
     square: npt.ArrayLike, labels: Sequence[int] | npt.NDArray[np.int64], seed: int = 0
-) -> Communities:
+) -> CommunityScores:
     """Louvain's communities of a weight matrix against known labels.
 
     >>> blocks = np.kron(np.eye(2), np.ones((3, 3))) - np.eye(6)
     >>> community_scores(blocks, [0, 0, 0, 1, 1, 1])
-    Communities(nmi=1.0, ri=1.0, fmi=1.0)
+    CommunityScores(nmi=1.0, ri=1.0, fmi=1.0)
     """
     found = communities(square, seed)
-    return Communities(
+    return CommunityScores(
         float(sklearn_metrics.normalized_mutual_info_score(labels, found)),
         float(sklearn_metrics.rand_score(labels, found)),
         float(sklearn_metrics.fowlkes_mallows_score(labels, found)),
@@ -131,5 +131,5 @@ def triangles(squares: npt.ArrayLike) -> Array:
     values = np.asarray(squares, np.float64)
     d = values.shape[-1]
     result: Array = values[..., *np.triu_indices(d, 1)]
-    assert result.shape[-1] == pairs(d)
+    assert result.shape[-1] == pair_count(d)
     return result

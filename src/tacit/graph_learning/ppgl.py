@@ -13,17 +13,17 @@ from torch import Tensor
 from tacit.algorithms.algorithm import at_nodes
 from tacit.algorithms.privacy_plan import Nodes
 from tacit.errors import TacitError
-from tacit.graph_learning.method import GraphMethod
-from tacit.graph_learning.problem import Problem
-from tacit.graph_learning.reach import classical
+from tacit.graph_learning.method import GraphMethod, graph_methods
+from tacit.graph_learning.problem import ClientProblem
+from tacit.graph_learning.sensitivity import classical_noise_multiplier
 from tacit.graph_learning.signals import Signals
-from tacit.graph_learning.solver import first_guess, solve
+from tacit.graph_learning.solver import initial_dual, solve
 from tacit.graphs import Graph
 from tacit.networks import Network
 
 
 @dataclass(frozen=True)
-class State:
+class PPGLState:
     """The graphs w and those before (n, p), the consensus con (p,), the weights γ (n,), and z (n, p).
 
     The dual variables u (n, d) start the next solution; `residual` (n,) is how far from the minimum this is.
@@ -38,8 +38,9 @@ class State:
     residual: Tensor
 
 
+@graph_methods.register("ppgl")
 @dataclass(frozen=True, kw_only=True)
-class PPGL(GraphMethod[State]):
+class PPGL(GraphMethod[PPGLState]):
     """Privacy-preserving graph learning (Zhang, Algorithm 1; with noise, Eqs 21 to 23).
 
     Each round, every client takes K steps on its problem (9), or solves it (K = None), and sends γ_i w_i and γ_i;
@@ -53,7 +54,8 @@ class PPGL(GraphMethod[State]):
     log(1 + 2r/ε_γ), in place of ρ/2 Σ γ_i ‖w_i − w_con‖².
 
     Formal guarantee: `release="once"` is one Gaussian release of z̄, of sensitivity √2 C/N_i (`Signals`). `"rounds"`
-    are T Gaussian releases of graphs, of the sensitivity that `reach` proves. Either is (√releases/noise)-GDP. The T
+    are T Gaussian releases of graphs, of the sensitivity that `iterate_sensitivity` proves. Either is
+    (√releases/noise)-GDP. The T
     graphs of K = 1 tell no more than T noisy z̄ would, and those no more than their mean, which is one z̄ with √T times
     less noise: at the same ε, "once" has at least as much to learn from.
     """
@@ -80,49 +82,49 @@ class PPGL(GraphMethod[State]):
         if graph is not None and graph.nodes < 2:
             raise TacitError("one client has nobody to agree with: use IGL, or give the signals of several clients")
 
-    def start(self, task: Signals, graph: Graph, z: Tensor | None = None) -> State:
+    def start(self, task: Signals, graph: Graph, z: Tensor | None = None) -> PPGLState:
         self.check(task, graph)
-        z = self.learn_from(task) if z is None else z
+        z = self.prepare_z(task) if z is None else z
         gamma = torch.full((task.n,), self.gamma or 1 / graph.nodes, dtype=z.dtype)
-        con = self.begin(task, self.rho * (self.gamma or 1 / graph.nodes))
+        con = self.initial_weights(task, self.rho * (self.gamma or 1 / graph.nodes))
         w = con.expand_as(z).clone()
-        guess = first_guess(self._problem(z, gamma, con, task), z)
-        return State(w, w, con, gamma, z, guess, z.new_full((task.n,), math.inf))
+        guess = initial_dual(self._problem(z, gamma, con, task), z)
+        return PPGLState(w, w, con, gamma, z, guess, z.new_full((task.n,), math.inf))
 
-    def round(self, t: int, state: State, task: Signals, network: Network) -> State:
+    def round(self, t: int, state: PPGLState, task: Signals, network: Network) -> PPGLState:
         problem = self._problem(state.z, state.gamma, state.con, task)
         w, before, u = self._local(problem, state)
         if self.noise is None or self.release == "rounds":
-            w = self.sent(t, w, problem, task)
+            w = self.release_graphs(t, w, problem, task)
         w = w.clamp(min=0)
         gamma = state.gamma[:, None]
         mean = network.mean(torch.cat([gamma * w, gamma], 1))
         con = prox(mean[:-1] / mean[-1], self.lam / (self.rho * network.graph.nodes * float(mean[-1])))
         gamma = state.gamma if self.gamma else 1 / (2 * (w - con).norm(dim=1) + self.gamma_epsilon)
         residual = self._problem(state.z, gamma, con, task).residual(w)
-        return State(w, before if self.open else state.w, con, gamma, state.z, u, residual)
+        return PPGLState(w, before if not self.noise_in_rounds else state.w, con, gamma, state.z, u, residual)
 
-    def _local(self, problem: Problem, state: State) -> tuple[Tensor, Tensor, Tensor]:
+    def _local(self, problem: ClientProblem, state: PPGLState) -> tuple[Tensor, Tensor, Tensor]:
         if self.K is None:
             solution = solve(problem, state.u)
             return solution.w, state.w, solution.u
-        return *self.descend(problem, state.w, state.before), state.u
+        return *self.gradient_steps(problem, state.w, state.before), state.u
 
-    def _problem(self, z: Tensor, gamma: Tensor, con: Tensor, task: Signals | None) -> Problem:
+    def _problem(self, z: Tensor, gamma: Tensor, con: Tensor, task: Signals | None) -> ClientProblem:
         """Problem (9); a step that is released may depend on what is public only, so its floor does."""
-        ceiling = task.ceiling if task is not None and not self.open else None
-        return self.problem(z, self.rho * gamma, con, ceiling)
+        row_mean_bound = task.row_mean_bound if task is not None and self.noise_in_rounds else None
+        return self.problem(z, self.rho * gamma, con, row_mean_bound)
 
-    def graphs(self, state: State) -> Tensor:
+    def graphs(self, state: PPGLState) -> Tensor:
         return state.w
 
-    def consensus(self, state: State) -> Tensor:
+    def consensus(self, state: PPGLState) -> Tensor:
         return state.con
 
-    def residual(self, state: State) -> Tensor:
+    def residual(self, state: PPGLState) -> Tensor:
         return state.residual
 
-    def objective(self, state: State, network: Network) -> float:
+    def objective(self, state: PPGLState, network: Network) -> float:
         """Problem (8) with fixed weights; with adaptive ones, h(‖w_i − w_con‖) in place of γ_i/2 ‖w_i − w_con‖²."""
         fit = self.problem(state.z, torch.zeros_like(state.gamma), state.con).objective(state.w)
         r = (state.w - state.con).norm(dim=1)
@@ -135,7 +137,7 @@ class PPGL(GraphMethod[State]):
         """The noise of Corollary 1 for (ε, δ) a *round*, with B_z = C: 2C √(2 ln(1.25/δ))/(ε N_i)."""
         if not epsilon > 0:
             raise TacitError(f"Corollary 1 needs ε > 0, not {epsilon}")
-        return self.with_noise(math.sqrt(2) * classical(delta) / epsilon)
+        return self.with_noise(math.sqrt(2) * classical_noise_multiplier(delta) / epsilon)
 
     def claim(self, nodes: Nodes, delta: float, rounds: int) -> float | None:
         """Corollary 1 with Σδ = δ: T rounds of δ/T each, their ε added up. Theorem 2, for K > 1, needs a bound on ‖w‖
@@ -143,7 +145,7 @@ class PPGL(GraphMethod[State]):
         if self.release == "once" or self.noise is None or self.K != 1:
             return None
         multiplier = float(np.min(at_nodes(self.noise, nodes)))
-        return rounds * math.sqrt(2) * classical(delta / rounds) / multiplier
+        return rounds * math.sqrt(2) * classical_noise_multiplier(delta / rounds) / multiplier
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -22,11 +22,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tacit.graph_learning.triangle import degrees, spread, vertices
+from tacit.graph_learning.triangle import degrees, pair_sums, vertex_count
 
 
 @dataclass(frozen=True)
-class Problem:
+class ClientProblem:
     """Problem (9) of every client: z (n, p), the pull ργ (n,) towards con (p,), and the floor of the degrees (n, d)."""
 
     z: Tensor
@@ -39,7 +39,7 @@ class Problem:
 
     @property
     def d(self) -> int:
-        return vertices(self.z.shape[1])
+        return vertex_count(self.z.shape[1])
 
     @property
     def kappa(self) -> Tensor:
@@ -56,7 +56,7 @@ class Problem:
         """z̄ − α Sᵀ(1/(S w + ζ)) + 4β w + ργ (w − w_con)."""
         slope = self.z + self.kappa[:, None] * w
         slope.sub_(self.pull[:, None] * self.con)
-        return slope.sub_(spread(self._pressure(degrees(w, self.d))))
+        return slope.sub_(pair_sums(self._pressure(degrees(w, self.d))))
 
     def objective(self, w: Tensor) -> Tensor:
         """f_i(w, w_con) of every client (n,); infinite where a degree makes the logarithm so."""
@@ -90,5 +90,5 @@ def floors(row: Tensor, alpha: float, kappa: Tensor, zeta: float, d: int) -> Ten
 
 def row_means(z: Tensor) -> Tensor:
     """The mean of z over the pairs of every vertex, (n, d)."""
-    d = vertices(z.shape[-1])
+    d = vertex_count(z.shape[-1])
     return degrees(z, d) / (d - 1)

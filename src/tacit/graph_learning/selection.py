@@ -19,27 +19,27 @@ from typing import Any, NamedTuple, TypeVar
 from torch import Tensor
 
 from tacit.errors import TacitError
-from tacit.graph_learning.learning import Learning
 from tacit.graph_learning.method import GraphMethod
 from tacit.graph_learning.metrics import scores
 from tacit.graph_learning.ppgl import PPGL
-from tacit.graph_learning.problem import Problem, floors, row_means
+from tacit.graph_learning.problem import ClientProblem, floors, row_means
+from tacit.graph_learning.run import GraphLearningRun
 from tacit.graph_learning.signals import Signals
 from tacit.graph_learning.solver import Solution, solve
-from tacit.graph_learning.triangle import vertices
+from tacit.graph_learning.triangle import vertex_count
 from tacit.graphs import complete
 from tacit.networks import Simulated
 from tacit.privacy.ledger import Array
 from tacit.runs.progress import counting
 
-Score = Callable[[Array, Array | None], float]
+Scorer = Callable[[Array, Array | None], float]
 M = TypeVar("M", bound=GraphMethod[Any])
 _PULL, _SPARE = 0.2, 0.5
 _LEAST, _ASKED, _GREATEST = 1e-3, 1e-6, 1e6  # of β in units of z²; less than usual only where few are asked for
 _NEAR, _MOST = 0.03, 30  # the search for β ends this near in the logarithm, or after so many tries
 
 
-class Parameters(NamedTuple):
+class ProblemParameters(NamedTuple):
     """β, ρ and λ of problem (8), and ζ and ε_γ, small in the units of the signals."""
 
     beta: float
@@ -49,7 +49,7 @@ class Parameters(NamedTuple):
     gamma_epsilon: float
 
 
-class Search(NamedTuple):
+class SearchResult(NamedTuple):
     """The best method of a search, its score, a row a point (its parameters and score), and the z all learned from."""
 
     best: GraphMethod[Any]
@@ -58,17 +58,17 @@ class Search(NamedTuple):
     z: Tensor | None
 
 
-def defaults(z: Tensor, *, alpha: float = 1.0, neighbours: float | None = None) -> Parameters:
+def default_parameters(z: Tensor, *, alpha: float = 1.0, neighbours: float | None = None) -> ProblemParameters:
     """Parameters from the clients' z (n, p) alone: where those were released with noise, this costs no privacy.
 
     >>> from tacit.graph_learning import Signals, synthetic
     >>> z = Signals(synthetic.rbf(seed=0).signals).mean(0).use_locally()
-    >>> beta, rho, lam, *_ = defaults(z)
-    >>> again = defaults(3 * z)  # in other units
+    >>> beta, rho, lam, *_ = default_parameters(z)
+    >>> again = default_parameters(3 * z)  # in other units
     >>> round(again.beta / beta, 2), round(again.rho / rho, 2), round(again.lam / lam, 2)
     (9.0, 3.0, 3.0)
     """
-    d = vertices(z.shape[1])
+    d = vertex_count(z.shape[1])
     check_neighbours(neighbours, d)
     wanted = 4 / 3 * math.log2(d) if neighbours is None else neighbours
     unit = float(z.abs().mean())
@@ -85,7 +85,7 @@ def defaults(z: Tensor, *, alpha: float = 1.0, neighbours: float | None = None) 
     rho = max(_PULL * float(apart), 1e-9 * unit)
     lam = _SPARE * rho * len(z) / 2 / math.sqrt(max(float(edges.sum()) / len(z), 1.0))
     beta = math.exp(at) * unit**2 / alpha
-    return Parameters(beta, rho, lam, zeta, 1e-2 * alpha / unit)
+    return ProblemParameters(beta, rho, lam, zeta, 1e-2 * alpha / unit)
 
 
 def check_neighbours(neighbours: float | None, d: int) -> None:
@@ -126,13 +126,13 @@ def alone(
     z: Tensor, alpha: float, beta: float, zeta: float, tolerance: float = 1e-9, like: Solution | None = None
 ) -> Solution:
     """The graphs of problem (7), each client by itself; the solution of one `like` it makes it quicker."""
-    d, nothing = vertices(z.shape[1]), z.new_zeros(len(z))
+    d, nothing = vertex_count(z.shape[1]), z.new_zeros(len(z))
     floor = floors(row_means(z), alpha, nothing + 4 * beta, zeta, d)
-    problem = Problem(z, alpha, beta, zeta, nothing, z.new_zeros(z.shape[1]), floor)
+    problem = ClientProblem(z, alpha, beta, zeta, nothing, z.new_zeros(z.shape[1]), floor)
     return solve(problem, None if like is None else like.u, tolerance)
 
 
-def f1_of(truth: Array, what: str = "graphs", threshold: float = 1e-4) -> Score:
+def f1_against(truth: Array, what: str = "graphs", threshold: float = 1e-4) -> Scorer:
     """The score of a search: F1 of the clients' graphs, or of the consensus, against the truth."""
 
     def score(graphs: Array, consensus: Array | None) -> float:
@@ -144,16 +144,16 @@ def f1_of(truth: Array, what: str = "graphs", threshold: float = 1e-4) -> Score:
     return score
 
 
-def search(
+def grid_search(
     task: Signals,
     method: GraphMethod[Any],
-    score: Score,
+    score: Scorer,
     *,
     tolerance: float = 1e-4,
     progress: bool = False,
     z: Tensor | None = None,
     **grid: Sequence[float] | Array,
-) -> Search:
+) -> SearchResult:
     """Try `method` at every point of a grid of its parameters, such as beta=[…], rho=[…], and keep the best.
 
     Where z̄ was released once, all points learn from that release, and the search costs no more: `z` is it, where it was
@@ -161,7 +161,7 @@ def search(
 
     >>> from tacit.graph_learning import IGL, Signals, synthetic
     >>> data = synthetic.rbf(seed=0)
-    >>> found = search(Signals(data.signals), IGL(), f1_of(data.graphs), beta=[0.005, 0.02, 0.1])
+    >>> found = grid_search(Signals(data.signals), IGL(), f1_against(data.graphs), beta=[0.005, 0.02, 0.1])
     >>> len(found.rows), 0.6 < found.score < 0.9
     (3, True)
     """
@@ -171,28 +171,30 @@ def search(
     points: list[dict[str, Any]] = [
         dict(zip(grid, map(float, values), strict=True)) for values in product(*grid.values())
     ]
-    if not method.open and not task.noise.simulated:
+    if method.noise_in_rounds and not task.noise.simulated:
         raise TacitError(
             'with noise in every round each point of a search would cost as much as the run: use release = "once", '
             "or search on data of your own making"
         )
-    if z is None and method.open:
-        z = method.learn_from(task)
+    if z is None and not method.noise_in_rounds:
+        z = method.prepare_z(task)
     network, rows, best = complete(task.n), [], None
     with _counting(f"points for {method.title}", len(points), progress) as tell:
         for point in points:
             tried = replace(method, **point)
-            learning = Learning(task.again(), tried, Simulated(network), tolerance=tolerance, z=z, quiet=True).go()
+            learning = GraphLearningRun(
+                task.with_new_ledger(), tried, Simulated(network), tolerance=tolerance, z=z, quiet=True
+            ).go()
             consensus = learning.consensus
             reached = score(learning.graphs.numpy(), None if consensus is None else consensus.numpy())
             rows.append({**point, "score": reached})
             best = (reached, tried) if best is None or reached > best[0] else best
             tell(", ".join(f"{key} {value:.3g}" for key, value in rows[-1].items()))
     assert best is not None
-    return Search(best[1], best[0], rows, z)
+    return SearchResult(best[1], best[0], rows, z)
 
 
-def paper_search(
+def paper_grid_search(
     task: Signals,
     method: PPGL,
     truth: Array,
@@ -200,19 +202,19 @@ def paper_search(
     betas: Sequence[float] | Array,
     rhos: Sequence[float] | Array,
     lams: Sequence[float] | Array,
-    score: Score | None = None,
+    score: Scorer | None = None,
     progress: bool = False,
-) -> Search:
+) -> SearchResult:
     """As in the paper (V-A.5): β with the best F1 of IGL, then ρ and λ with the best F1 of PPGL, from one release."""
     from tacit.graph_learning.baselines import IGL
 
     shared = {key: getattr(method, key) for key in ("alpha", "zeta", "K", "step", "momentum", "initial")}
-    if not method.open:
+    if method.noise_in_rounds:
         raise TacitError('IGL has no rounds to put noise in, so β cannot be found by it: use release = "once"')
     alone = IGL(rounds=method.rounds, noise=method.noise, **shared)
-    first = search(task, alone, f1_of(truth), beta=betas, progress=progress)
+    first = grid_search(task, alone, f1_against(truth), beta=betas, progress=progress)
     method = replace(method, beta=first.best.beta)
-    return search(task, method, score or f1_of(truth), rho=rhos, lam=lams, progress=progress, z=first.z)
+    return grid_search(task, method, score or f1_against(truth), rho=rhos, lam=lams, progress=progress, z=first.z)
 
 
 @contextmanager
@@ -228,5 +230,5 @@ def with_defaults(method: M, z: Tensor, missing: Sequence[str], neighbours: floa
     """The method with those parameters that are missing chosen from z."""
     if not missing:
         return method
-    found = defaults(z, alpha=method.alpha, neighbours=neighbours)._asdict()
+    found = default_parameters(z, alpha=method.alpha, neighbours=neighbours)._asdict()
     return replace(method, **{key: found[key] for key in missing})

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tacit.errors import TacitError
-from tacit.graph_learning.triangle import pairs, triangle
+from tacit.graph_learning.triangle import pair_count, to_triangle
 from tacit.privacy.bounded import Bounded, Sampling, Source
 from tacit.privacy.ledger import Array, Ledger
 from tacit.privacy.noise import Noise
@@ -78,7 +78,7 @@ class Signals:
     @property
     def p(self) -> int:
         """Pairs of vertices."""
-        return pairs(self.d)
+        return pair_count(self.d)
 
     @property
     def source(self) -> Source:
@@ -96,12 +96,12 @@ class Signals:
         return None if self.clip is None else np.sqrt(2.0) * self.clip / self.sizes
 
     @property
-    def ceiling(self) -> float | None:
+    def row_mean_bound(self) -> float | None:
         """A public bound on the mean of z̄ over the d − 1 pairs of a vertex: at most C/√(d − 1)."""
         return None if self.clip is None else self.clip / float(np.sqrt(self.d - 1))
 
     @property
-    def clipped(self) -> Array:
+    def clipped_share(self) -> Array:
         """The share of each client's signals that the clip shortens: a measurement, which nothing protects."""
         if self.clip is None:
             return np.zeros(self.n)
@@ -116,7 +116,7 @@ class Signals:
         """A value (n, …) made of these signals, with the sensitivity that its maker has proven."""
         return Bounded(value, sensitivity, "l2", self.sampling, step, purpose, self.source)
 
-    def again(self) -> Signals:
+    def with_new_ledger(self) -> Signals:
         """The same signals with an empty ledger: for a run of its own, whose noise is its own too unless it is a
         simulation's. Two runs cost what both ledgers say together."""
         other = copy.copy(self)
@@ -137,7 +137,7 @@ def mean_differences(x: Array, clip: float | None = None) -> Array:
     share = np.ones(len(x)) if clip is None else np.minimum(1.0, _SHORT * clip / np.maximum(lengths(x), 1e-300))
     gram = torch.from_numpy((centred * (share / len(x))[:, None]).T @ centred)
     own = gram.diagonal()
-    mean: Array = triangle(own[:, None] + own[None, :] - 2 * gram).clamp_(min=0).numpy()
+    mean: Array = to_triangle(own[:, None] + own[None, :] - 2 * gram).clamp_(min=0).numpy()
     return mean
 
 

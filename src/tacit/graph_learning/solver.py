@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from tacit.errors import TacitError
-from tacit.graph_learning.problem import Problem
-from tacit.graph_learning.triangle import matrix, triangle
+from tacit.graph_learning.problem import ClientProblem
+from tacit.graph_learning.triangle import to_matrix, to_triangle
 
 _MOST = 200  # Newton steps; ten to twenty are usual
 _AT_ONCE = 1 << 24  # numbers in a batch of matrices
@@ -37,11 +37,11 @@ class Solution(NamedTuple):
     error: Tensor
 
 
-def solve(problem: Problem, start: Tensor | None = None, tolerance: float = 1e-9) -> Solution:
+def solve(problem: ClientProblem, start: Tensor | None = None, tolerance: float = 1e-9) -> Solution:
     """Solve problem (9) of every client; `start` are dual variables of a problem like it."""
     c = problem.z - problem.pull[:, None] * problem.con
     d, rows = problem.d, max(1, _AT_ONCE // problem.d**2)
-    u = first_guess(problem, c) if start is None else start
+    u = initial_dual(problem, c) if start is None else start
     parts = [
         _newton(
             c[i : i + rows], u[i : i + rows], problem.kappa[i : i + rows], problem.alpha, problem.zeta, d, tolerance
@@ -51,7 +51,7 @@ def solve(problem: Problem, start: Tensor | None = None, tolerance: float = 1e-9
     return Solution(*(torch.cat(each) for each in zip(*parts, strict=True)))
 
 
-def first_guess(problem: Problem, c: Tensor) -> Tensor:
+def initial_dual(problem: ClientProblem, c: Tensor) -> Tensor:
     """Where all c_ij are the client's median one, u is the positive root of 2 (d − 1) u² − (d − 1) c u = α κ."""
     middle = c.median(1).values / 2
     root = (middle + (middle.square() + 2 * problem.alpha * problem.kappa / (problem.d - 1)).sqrt()) / 2
@@ -61,7 +61,7 @@ def first_guess(problem: Problem, c: Tensor) -> Tensor:
 def _newton(
     c: Tensor, u: Tensor, kappa: Tensor, alpha: float, zeta: float, d: int, tolerance: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    square = matrix(c, d, diagonal=torch.inf)
+    square = to_matrix(c, d, diagonal=torch.inf)
     k = kappa[:, None]
     for _ in range(_MOST):
         excess = (u[:, :, None] + u[:, None, :]).sub_(square).clamp_(min=0)  # κ W
@@ -83,7 +83,7 @@ def _newton(
             f"a graph could not be computed to a relative error of {tolerance:g} in {_MOST} Newton steps: "
             "beta is too small for these signals"
         )
-    return triangle(excess).div_(k), u, error
+    return to_triangle(excess).div_(k), u, error
 
 
 def _error(

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import TacitError
-from tacit.graph_learning.triangle import pairs, vertices
+from tacit.graph_learning.triangle import pair_count, vertex_count
 from tacit.privacy.ledger import Array
 
 
@@ -63,7 +63,7 @@ def erdos_renyi(
 ) -> Synthetic:
     """Every pair is an edge with the same probability; weights are 1."""
     rng = np.random.default_rng(seed)
-    w = (rng.uniform(size=pairs(vertices)) < probability).astype(np.float64)
+    w = (rng.uniform(size=pair_count(vertices)) < probability).astype(np.float64)
     return from_graph(w, clients, signals, q=q, sigma_w=sigma_w, seed=rng)
 
 
@@ -109,16 +109,16 @@ def from_graph(
         raise TacitError(f"sigma_w must be 0 or more, not {sigma_w}")
     if shares.ndim:
         consensus = base
-        graphs = np.stack([added(kept(base, share, rng), base, rng) for share in shares])
+        graphs = np.stack([add_random_edges(keep_random_edges(base, share, rng), base, rng) for share in shares])
     else:
-        consensus = kept(base, float(shares), rng)
-        graphs = np.stack([added(consensus, base, rng) for _ in range(clients)])
+        consensus = keep_random_edges(base, float(shares), rng)
+        graphs = np.stack([add_random_edges(consensus, base, rng) for _ in range(clients)])
     return Synthetic(
         [smooth_signals(g, n, sigma_w, rng) for g, n in zip(graphs, counts, strict=True)], graphs, consensus
     )
 
 
-def kept(w: Array, share: float, rng: np.random.Generator) -> Array:
+def keep_random_edges(w: Array, share: float, rng: np.random.Generator) -> Array:
     """w with a random share of its edges, the others gone."""
     edges = np.flatnonzero(w)
     stay = rng.permutation(edges)[: round(share * len(edges))]
@@ -127,7 +127,7 @@ def kept(w: Array, share: float, rng: np.random.Generator) -> Array:
     return result
 
 
-def added(w: Array, like: Array, rng: np.random.Generator) -> Array:
+def add_random_edges(w: Array, like: Array, rng: np.random.Generator) -> Array:
     """w with new edges at random places, until it has as many as the graph `like`, whose weights they take."""
     count = np.count_nonzero(like) - np.count_nonzero(w)
     result = w.copy()
@@ -139,7 +139,7 @@ def added(w: Array, like: Array, rng: np.random.Generator) -> Array:
 def smooth_signals(w: npt.ArrayLike, count: int, sigma_w: float, rng: np.random.Generator) -> Array:
     """`count` signals N(0, L⁺ + σ_w² I) (28) on the graph w, a row each."""
     weights = np.asarray(w, np.float64)
-    d = vertices(len(weights))
+    d = vertex_count(len(weights))
     laplacian = np.zeros((d, d))
     first, second = np.triu_indices(d, 1)
     laplacian[first, second] = laplacian[second, first] = -weights

@@ -14,25 +14,25 @@ from torch import Tensor
 from tacit.errors import TacitError
 
 
-def pairs(d: int) -> int:
+def pair_count(d: int) -> int:
     """p, the number of possible edges."""
     return d * (d - 1) // 2
 
 
-def vertices(p: int) -> int:
+def vertex_count(p: int) -> int:
     """d, the number of vertices whose triangle has p entries.
 
-    >>> vertices(190)
+    >>> vertex_count(190)
     20
     """
     d = (1 + math.isqrt(1 + 8 * p)) // 2
-    if d < 2 or pairs(d) != p:
+    if d < 2 or pair_count(d) != p:
         raise TacitError(f"{p} weights are no upper triangle: there are d (d − 1) / 2 of them for d vertices")
     return d
 
 
 @lru_cache(maxsize=8)
-def ends(d: int) -> tuple[Tensor, Tensor]:
+def pair_vertices(d: int) -> tuple[Tensor, Tensor]:
     """The two vertices of every pair."""
     first, second = torch.triu_indices(d, d, 1).unbind()
     return first.contiguous(), second.contiguous()
@@ -40,30 +40,30 @@ def ends(d: int) -> tuple[Tensor, Tensor]:
 
 def degrees(w: Tensor, d: int) -> Tensor:
     """S w: the sum of the weights at every vertex, (…, d)."""
-    first, second = ends(d)
+    first, second = pair_vertices(d)
     return w.new_zeros(*w.shape[:-1], d).index_add_(-1, first, w).index_add_(-1, second, w)
 
 
-def spread(v: Tensor) -> Tensor:
+def pair_sums(v: Tensor) -> Tensor:
     """Sᵀ v: for every pair the sum of its two vertices' values, (…, p)."""
-    first, second = ends(v.shape[-1])
+    first, second = pair_vertices(v.shape[-1])
     return v.index_select(-1, first).add_(v.index_select(-1, second))
 
 
-def matrix(w: Tensor, d: int, diagonal: float = 0.0) -> Tensor:
+def to_matrix(w: Tensor, d: int, diagonal: float = 0.0) -> Tensor:
     """The symmetric matrix (…, d, d) of a triangle.
 
-    >>> matrix(torch.tensor([1.0, 2.0, 3.0]), 3).tolist()
+    >>> to_matrix(torch.tensor([1.0, 2.0, 3.0]), 3).tolist()
     [[0.0, 1.0, 2.0], [1.0, 0.0, 3.0], [2.0, 3.0, 0.0]]
     """
-    first, second = ends(d)
+    first, second = pair_vertices(d)
     flat = w.new_full((*w.shape[:-1], d * d), diagonal)
     flat.index_copy_(-1, first * d + second, w).index_copy_(-1, second * d + first, w)
     return flat.view(*w.shape[:-1], d, d)
 
 
-def triangle(square: Tensor) -> Tensor:
+def to_triangle(square: Tensor) -> Tensor:
     """The upper triangle of matrices (…, d, d): the inverse of `matrix`."""
     d = square.shape[-1]
-    first, second = ends(d)
+    first, second = pair_vertices(d)
     return square.reshape(*square.shape[:-2], d * d).index_select(-1, first * d + second)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from tacit.algorithms import algorithms
 from tacit.errors import TacitError
-from tacit.graph_learning.study import Study
 from tacit.graphs import graphs
 from tacit.reproduce.experiment import CALIBRATION, Adjustment, Axis, Experiment, Table, merged
+from tacit.reproduce.graph_study import GraphStudy
 from tacit.runs import Config
 from tacit.runs.config import Drops, Penalty
 from tacit.tasks import datasets, models, shards
@@ -27,7 +27,7 @@ class Cell:
     labels: Mapping[str, str]
     calibration: str | None
     seed: int
-    config: Config | Study
+    config: Config | GraphStudy
     held_out: int | None = None
 
     @property
@@ -90,9 +90,9 @@ def _applies(adjustment: Adjustment, labels: Mapping[str, str]) -> bool:
     return all(labels.get(axis) in want for axis, want in wanted.items())
 
 
-def _parsed(experiment: Experiment, table: Table, where: str) -> Config | Study:
+def _parsed(experiment: Experiment, table: Table, where: str) -> Config | GraphStudy:
     if experiment.study == "graphs":
-        return Study.parse(table, where)
+        return GraphStudy.parse(table, where)
     config = Config.parse(table, where)
     _check(config, where)
     return config

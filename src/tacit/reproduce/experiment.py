@@ -68,7 +68,7 @@ class Experiment(Section):
 
     `published` holds numbers of the first of `metrics`, or of all in a list, nested by the labels of the axes in their
     order. With `calibrations`, every cell runs once with noise for each; without, the noise is what the config says. A
-    cell is a run that trains models, or, in a `study` of graphs, a measurement by `tacit.graph_learning.experiments`.
+    cell is a run that trains models, or, in a `study` of graphs, a measurement by `graph_measurement`.
 
     >>> Experiment.model_validate({
     ...     "title": "One", "chart": {"series": "epsilon"},

@@ -10,7 +10,7 @@ from typing import Any
 from tacit.reports.sensitivity import average, violations
 
 Result = dict[str, Any]
-"""What is kept of a cell; see `running.measure` and `tacit.graph_learning.experiments.measure`."""
+"""What is kept of a cell; see `running.measure` and `graph_measurement.measure_study`."""
 CURVE = {
     "round": "Round",
     "accuracy": "Test accuracy",

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from tacit.errors import TacitError
-from tacit.graph_learning import experiments
-from tacit.graph_learning.study import Study
 from tacit.reproduce.cells import Cell
+from tacit.reproduce.graph_measurement import measure_study
+from tacit.reproduce.graph_study import GraphStudy
 from tacit.reproduce.metrics import CURVE, METRICS, Result, failed
 from tacit.runs import from_config, storage
 from tacit.runs.build import Own
@@ -60,8 +60,8 @@ def ready(folder: Path) -> None:
 
 def measure(cell: Cell) -> Result:
     """Run one cell. A run that fails while it goes on (it diverged, say) is a result too."""
-    if isinstance(cell.config, Study):
-        return {"title": cell.title, **experiments.measure(cell.config)}
+    if isinstance(cell.config, GraphStudy):
+        return {"title": cell.title, **measure_study(cell.config)}
     began = time.monotonic()
     data = _data(cell.config.data.name, json.dumps(cell.config.data.parameters), cell.held_out)
     run = from_config(cell.config, Own(data=data))

@@ -168,9 +168,9 @@ def _taken(keys: type[K], params: dict[str, Any], where: str) -> K:
 
 def named_algorithm(choice: Choice) -> Algorithm[Any]:
     """The algorithm a config names. What every method with partial sharing takes need not be named by each."""
-    from tacit.graph_learning.learner import METHODS
+    from tacit.graph_learning import graph_methods
 
-    if choice.name in METHODS:
+    if choice.name in graph_methods:
         raise TacitError(f"{choice.name} learns a graph, not a model: use tacit learn-graph")
     own, sharing = {**choice.parameters}, {}
     for key in Sharing.model_fields:

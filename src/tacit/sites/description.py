@@ -15,11 +15,11 @@ from pydantic import AfterValidator, Field, ValidationError, field_validator
 
 from tacit.algorithms import algorithms
 from tacit.errors import TacitError
+from tacit.graph_learning import graph_methods
 from tacit.graphs import Graph, graphs
 from tacit.registry import Registry, invalid
 from tacit.runs.config import Batch, Choice, Config, PrivacyTarget, Section
 from tacit.sites.certificates import check_site_name
-from tacit.sites.signals import graph_methods
 from tacit.sites.text import printable
 from tacit.tasks import Model, models
 from tacit.tasks.data.checks import Label

@@ -6,10 +6,15 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from tacit.graph_learning import GraphMethod, Signals
-from tacit.graph_learning.files import write_graph
-from tacit.graph_learning.learner import matrices, to_networkx
-from tacit.graph_learning.learning import Learning
+from tacit.graph_learning import (
+    GraphLearningRun,
+    GraphMethod,
+    GraphObserver,
+    Signals,
+    matrices,
+    to_networkx,
+    write_graph,
+)
 from tacit.networks import Costs
 from tacit.privacy.planning import guarantee, plan
 from tacit.runs import storage
@@ -53,7 +58,7 @@ class Node:
         costs = Costs(**parts.config.network.model_dump())
         self.network = Peers(parts.graph, names, self.post, site.peer_timeout, costs)
         self.around = sorted({names[j] for j in self._neighbours()})
-        self.run: SiteRun | Learning | None = None
+        self.run: SiteRun | GraphLearningRun | None = None
         self._seen: dict[str, Any] = {"round": 0, "epsilon": None, "planned": None, "accuracy": None}
 
     state: SiteState
@@ -99,7 +104,7 @@ class Node:
             peers={name: self.post.peers[name].status() for name in self.around},
         )
 
-    def prepared(self) -> SiteRun | Learning:
+    def prepared(self) -> SiteRun | GraphLearningRun:
         """The run as it was left, or new; whatever is wrong with what is kept is found before anybody is called."""
         parts, folder = self.parts, self.site.state
         (folder / "result.json").unlink(missing_ok=True)  # what it says of ε is of an earlier end
@@ -112,7 +117,7 @@ class Node:
             )
             whole = finite(float(spent.max()))
             self._seen.update(epsilon=whole, planned=whole)
-            return Learning(parts.task, parts.algorithm, self.network, delta=parts.delta)
+            return GraphLearningRun(parts.task, parts.algorithm, self.network, delta=parts.delta)
         run = SiteRun(
             parts.task,
             parts.algorithm,
@@ -138,14 +143,10 @@ class Node:
         run.go(look)
         return run.result()
 
-    def _learn(self, run: Learning, watch: Callable[[SiteStatus], None]) -> dict[str, Any]:
+    def _learn(self, run: GraphLearningRun, watch: Callable[[SiteStatus], None]) -> dict[str, Any]:
         folder = self.site.state
-
-        def look(_: Learning) -> None:
-            self._seen["round"] = run.t
-            watch(self.status())
-
-        run.go(look)
+        run.observers = (_StatusUpdates(self, watch),)
+        run.go()
         storage.write_history(folder / "history.csv", run.history)
         graphs = {"graph": run.graphs[0], "consensus": run.consensus}
         for name, graph in graphs.items():
@@ -175,6 +176,17 @@ class Node:
         if not isinstance(self.parts.task, Task):
             return set(range(graph.nodes)) - {node}
         return {j for t in range(graph.period or _ROUNDS) for side in neighbours(graph, node, t) for j in side}
+
+
+class _StatusUpdates(GraphObserver):
+    """Passes the site's status on after every round."""
+
+    def __init__(self, node: Node, watch: Callable[[SiteStatus], None]) -> None:
+        self._node, self._watch = node, watch
+
+    def on_round(self, run: GraphLearningRun) -> None:
+        self._node._seen["round"] = run.t
+        self._watch(self._node.status())
 
 
 def _largest(task: Task | Signals) -> int:

@@ -8,25 +8,19 @@ from typing import Any
 import numpy.typing as npt
 
 from tacit.errors import TacitError
-from tacit.graph_learning import GraphMethod
-from tacit.graph_learning.files import read_clients
-from tacit.graph_learning.learner import METHODS
+from tacit.graph_learning import GraphMethod, graph_methods, read_clients
 from tacit.registry import Registry
 from tacit.runs.config import Choice, PrivacyTarget
 
 CLIP = "clip"  # a key of [algorithm] that is the signals', not the method's
 _NEEDED = ("beta", "rho", "lam")  # elsewhere chosen from what was released; sites must agree beforehand
 
-graph_methods: Registry[GraphMethod[Any]] = Registry("algorithm", given=("rounds", "noise"))
-for _name, _kind in METHODS.items():
-    graph_methods.register(_name)(_kind)
-
 signals: Registry[npt.ArrayLike] = Registry("signals")
 
 
 def is_graph_learning(algorithm: Choice) -> bool:
     """Whether what is learned is a graph, and not a model."""
-    return algorithm.name in METHODS
+    return algorithm.name in graph_methods
 
 
 def graph_method(choice: Choice, rounds: int, privacy: PrivacyTarget) -> GraphMethod[Any]:
@@ -39,7 +33,7 @@ def graph_method(choice: Choice, rounds: int, privacy: PrivacyTarget) -> GraphMe
     method = graph_methods.build(choice.name, {**own, "rounds": rounds})
     if privacy.calibration != "guaranteed":
         raise TacitError(f'{method.title} has guaranteed noise only: leave out privacy.calibration = "paper"')
-    return method if privacy.epsilon is None else method.private(privacy.epsilon, privacy.delta)
+    return method if privacy.epsilon is None else method.with_privacy(privacy.epsilon, privacy.delta)
 
 
 def signal_clip(choice: Choice) -> float | None:

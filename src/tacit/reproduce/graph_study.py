@@ -8,9 +8,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from tacit.graph_learning.learner import METHODS
-from tacit.graph_learning.method import GraphMethod
-from tacit.graph_learning.reach import classical
+from tacit.graph_learning import GraphMethod, classical_noise_multiplier, graph_methods
 from tacit.privacy.gdp import epsilon_to_mu
 from tacit.registry import invalid
 from tacit.runs.config import Section
@@ -18,7 +16,7 @@ from tacit.runs.config import Section
 _SAFE = 1 + 1e-8  # what rounding may take from the noise
 
 
-class Source(Section):
+class SignalSource(Section):
     """Where signals come from: drawn on random graphs of d vertices (`synthetic.rbf`), or real ones."""
 
     name: Literal["rbf", "coil20", "abide"] = "rbf"
@@ -28,7 +26,7 @@ class Source(Section):
     q: float | list[float] = 0.5
 
 
-class Learner(Section):
+class LearnerSettings(Section):
     """Who learns, and which of its graphs are judged: those of all clients, that of one, or the consensus."""
 
     name: Literal["igl", "fedavg", "ppgl"] = "ppgl"
@@ -41,7 +39,7 @@ class Learner(Section):
     client: int | None = None
 
 
-class Budget(Section):
+class PaperBudget(Section):
     """The paper's (ε, δ) a *round*, of so many rounds, and what of it a run may spend in all.
 
     Corollary 1's noise in all those rounds has a `guaranteed` total; `claimed` is the paper's sum (Σε, Σδ).
@@ -56,12 +54,12 @@ class Budget(Section):
     def mu(self) -> float:
         """The budget as μ-GDP: 1 ÷ the noise multiplier of a single release, the sensitivity of z̄ being √2 C/N_i.
 
-        >>> round(Budget(epsilon=1.0).mu, 3), round(Budget(epsilon=1.0, total="claimed").mu, 2)
+        >>> round(PaperBudget(epsilon=1.0).mu, 3), round(PaperBudget(epsilon=1.0, total="claimed").mu, 2)
         (1.032, 7.31)
         """
         if self.total == "claimed":
             return epsilon_to_mu(self.rounds * self.epsilon, self.stated)
-        return math.sqrt(self.rounds / 2) * self.epsilon / classical(self.delta)
+        return math.sqrt(self.rounds / 2) * self.epsilon / classical_noise_multiplier(self.delta)
 
     @property
     def stated(self) -> float:
@@ -69,7 +67,7 @@ class Budget(Section):
         return self.delta * (self.rounds if self.total == "claimed" else 1)
 
 
-class Grid(Section):
+class ParameterGrid(Section):
     """What is searched, for the best mean of `best` over `instances` that are not measured.
 
     `beta_of = "igl"` is the paper's way: β is the best one of IGL without noise, and only the others are searched.
@@ -84,15 +82,15 @@ class Grid(Section):
     instances: int = Field(default=3, ge=1)
 
 
-class Study(Section):
+class GraphStudy(Section):
     """One measurement, on the instance and with the noise of a seed."""
 
     seed: int = 0
-    source: Source = Source()
-    learner: Learner = Learner()
+    source: SignalSource = SignalSource()
+    learner: LearnerSettings = LearnerSettings()
     clip: float | None = None
-    budget: Budget | None = None
-    search: Grid
+    budget: PaperBudget | None = None
+    search: ParameterGrid
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -104,9 +102,9 @@ class Study(Section):
         return self
 
     @classmethod
-    def parse(cls, data: Mapping[str, Any], where: str = "the study") -> Study:
+    def parse(cls, data: Mapping[str, Any], where: str = "the study") -> GraphStudy:
         """
-        >>> Study.parse({"search": {"beta": [0.1]}, "clip": -1.0, "learner": {"name": "iggl"}})
+        >>> GraphStudy.parse({"search": {"beta": [0.1]}, "clip": -1.0, "learner": {"name": "iggl"}})
         Traceback (most recent call last):
         tacit.errors.TacitError: the study: learner.name = 'iggl' should be 'igl', 'fedavg' or 'ppgl'
         """
@@ -123,7 +121,7 @@ class Study(Section):
         asked: dict[str, Any] = self.learner.model_dump(include={"K", "step", "initial", "rounds", "release"})
         if self.learner.name == "ppgl":
             asked |= {"rho": rho, "lam": lam}
-        method = METHODS[self.learner.name](beta=beta, **asked)
+        method = graph_methods[self.learner.name](beta=beta, **asked)
         if self.budget is None:
             return method
         releases = self.learner.rounds if self.learner.release == "rounds" else 1

@@ -7,14 +7,14 @@ import math
 import numpy as np
 
 from tacit.errors import TacitError
-from tacit.graph_learning.problem import Problem
+from tacit.graph_learning.problem import ClientProblem
 from tacit.privacy.ledger import Array
 
 
-def classical(delta: float) -> float:
+def classical_noise_multiplier(delta: float) -> float:
     """√(2 ln(1.25/δ)): the noise multiplier that is (1, δ)-private by the classical theorem on Gaussian noise.
 
-    >>> round(classical(1e-5), 4)
+    >>> round(classical_noise_multiplier(1e-5), 4)
     4.8448
     """
     if not 0 < delta < 1:
@@ -22,8 +22,10 @@ def classical(delta: float) -> float:
     return math.sqrt(2 * math.log(1.25 / delta))
 
 
-def reach(problem: Problem, K: int | None, step: float | None, momentum: float, sensitivity: Array) -> Array:
-    """How far, in L2, one signal moves what a round computes from the released past: the sensitivity of `descend`.
+def iterate_sensitivity(
+    problem: ClientProblem, K: int | None, step: float | None, momentum: float, sensitivity: Array
+) -> Array:
+    """How far, in L2, one signal moves what a round computes from the released past (`gradient_steps`).
 
     Two neighbouring data sets, the same released past: w⁽⁰⁾, w⁽⁻¹⁾, w_con and γ are then the same, and so are the
     step and the floor, which are public. A step maps w_ex to w_ex − η ∇f(w_ex); without z̄ that map has the Lipschitz

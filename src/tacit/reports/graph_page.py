@@ -10,10 +10,10 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
-from tacit.graph_learning.learner import EDGE, GraphLearner
+from tacit.graph_learning import EDGE_THRESHOLD, GraphLearner
 from tacit.privacy.ledger import Array
 from tacit.reports import words
 from tacit.reports.charts import Figure
@@ -21,29 +21,26 @@ from tacit.reports.page import claim, epsilon, number, size
 from tacit.reports.record import Record, Released, settings
 from tacit.runs import storage
 
-PAGE = "report.html"
 _MOST_CLIENTS, _MOST_VERTICES, _MOST_EDGES = 12, 300, 6000
 SHARED, OWN = "--run-6", "--run-0"
 
 
-def write_page(learner: GraphLearner, out: Path, names: Sequence[str], vertices: Sequence[str] | None) -> None:
+def write_graph_page(learner: GraphLearner, out: Path, names: Sequence[str], vertices: Sequence[str] | None) -> None:
     """Make the page and put it at `out`."""
-    storage.write(out, page(learner, names, vertices).encode())
+    storage.write(out, graph_page(learner, names, vertices).encode())
 
 
-def page(learner: GraphLearner, names: Sequence[str], vertices: Sequence[str] | None = None) -> str:
+def graph_page(learner: GraphLearner, names: Sequence[str], vertices: Sequence[str] | None = None) -> str:
     """The HTML of what a learner has learned; `names` are the clients'."""
-    learning = learner.learning_
+    learning = learner.run_
     labels = list(vertices) if vertices else [str(v) for v in range(learning.task.d)]
     drawn, table = _graphs(learner, names, labels)
-    columns = ("objective", "residual") if learning.method.open else ("change",)
+    columns = ("change",) if learning.method.noise_in_rounds else ("objective", "residual")
     told = learning.history if len(learning.history) > 1 else []
     charts = {column: _curve(told, column, column == "residual") for column in columns}
     figures = {**{id_: figure for id_, _, figure in drawn}, **{key: chart for key, chart in charts.items() if chart}}
     environment = Environment(
-        loader=ChoiceLoader(
-            [PackageLoader("tacit.graph_learning", "assets"), PackageLoader("tacit.reports", "assets")]
-        ),
+        loader=PackageLoader("tacit.reports", "assets"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -55,7 +52,7 @@ def page(learner: GraphLearner, names: Sequence[str], vertices: Sequence[str] | 
         result=learning.result(),
         privacy=learner.privacy_,
         network=learning.network.graph.description,
-        open=learning.method.open,
+        open=not learning.method.noise_in_rounds,
         tolerance=learning.tolerance,
         drawn=drawn,
         two=learner.consensus_ is not None and len(drawn) > 1,
@@ -74,8 +71,8 @@ def _graphs(
     """A picture of the consensus and one a client, where they can be read, and a row a client in any case."""
     squares = [_edges(square) for square in learner.graphs_]
     both = None if learner.consensus_ is None else _edges(learner.consensus_)
-    weights = learner.learning_.weights
-    sizes = learner.learning_.task.sizes
+    weights = learner.run_.weights
+    sizes = learner.run_.task.sizes
     table = [
         {
             "name": name,
@@ -89,7 +86,7 @@ def _graphs(
     shown = squares[:_MOST_CLIENTS]
     if len(labels) > _MOST_VERTICES or sum(int(square.sum()) // 2 for square in shown) > _MOST_EDGES:
         return [], table
-    if learner.learning_.method.title == "FedAvg":
+    if learner.run_.method.title == "FedAvg":
         shown = []
     places = _places(np.sum(learner.graphs_, 0), both)
     pictures = [("consensus", "Consensus" if shown else "Everyone’s graph", both, both)] if both is not None else []
@@ -98,7 +95,7 @@ def _graphs(
 
 
 def _edges(square: Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    kept: np.ndarray[Any, np.dtype[np.bool_]] = square > EDGE * max(square.max(), 1e-300)
+    kept: np.ndarray[Any, np.dtype[np.bool_]] = square > EDGE_THRESHOLD * max(square.max(), 1e-300)
     return kept
 
 
@@ -186,7 +183,7 @@ def _curve(history: Sequence[dict[str, Any]], column: str, logarithmic: bool = F
 
 def _record(learner: GraphLearner) -> Record:
     """As much of a run's record as the privacy statement asks for."""
-    lines = sorted(learner.learning_.task.ledger.releases(), key=lambda line: (line.purpose, line.mechanism))
+    lines = sorted(learner.run_.task.ledger.releases(), key=lambda line: (line.purpose, line.mechanism))
     released = []
     for (purpose, mechanism), same in groupby(lines, key=lambda line: (line.purpose, line.mechanism)):
         kind = list(same)

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
 from tacit.errors import BudgetExceeded, TacitError
 from tacit.graph_learning.method import GraphMethod
+from tacit.graph_learning.observer import GraphObserver
 from tacit.graph_learning.signals import Signals
 from tacit.networks import Network
 from tacit.privacy.statement import Privacy, assess
@@ -25,7 +26,7 @@ Row = dict[str, Any]
 _SIMULATED = "The noise comes from a seed: this is a simulation, and protects only where the seed stays secret."
 
 
-class Learning:
+class GraphLearningRun:
     """A method on clients' signals over a network, from the first round to the last.
 
     It has converged when in one round the residual of every client's problem (‖w − Proj(w − ∇f/κ)‖ ÷ ‖w‖, at the
@@ -50,9 +51,11 @@ class Learning:
         tolerance: float = 1e-6,
         z: Tensor | None = None,
         quiet: bool = False,
+        observers: Sequence[GraphObserver] = (),
     ) -> None:
         self.task, self.method, self.network = task, method, network
         self.delta, self.tolerance, self.quiet = delta, tolerance, quiet
+        self.observers = tuple(observers)
         self.history: list[Row] = []
         self.converged: bool | None = None
         self.stopped: str | None = None
@@ -77,17 +80,20 @@ class Learning:
         gamma: Tensor | None = getattr(self._state, "gamma", None)
         return gamma
 
-    def go(self, watch: Callable[[Learning], None] = lambda learning: None) -> Learning:
+    def go(self) -> GraphLearningRun:
         """All rounds. Ctrl-C ends at the last whole one; a refused release ends before it."""
+        for observer in self.observers:
+            observer.on_start(self)
         try:
             while self.t < self.method.rounds and not self.converged:
                 self.network.begin(self.t)
                 before, self._state = self._state, self.method.round(self.t, self._state, self.task, self.network)
                 self.t += 1
                 self._measure(before)
-                if self.method.direct:
+                if self.method.solves_in_one_round:
                     self.converged = True  # the solver has proven its error
-                watch(self)
+                for observer in self.observers:
+                    observer.on_round(self)
         except KeyboardInterrupt:
             self.stopped = f"stopped by hand after {self.t} of at most {self.method.rounds} rounds"
             self.interrupted = True
@@ -99,6 +105,8 @@ class Learning:
                 f"{self.history[-1]['residual']:.2g}, above {self.tolerance:g}; allow more rounds",
                 stacklevel=2,
             )
+        for observer in self.observers:
+            observer.on_finish(self)
         return self
 
     @property
@@ -106,7 +114,7 @@ class Learning:
         """What has been released so far, from the ledger."""
         method, task = self.method, self.task
         spent, reason = assess(task.ledger, self.delta)
-        reason = reason or method.bare
+        reason = reason or method.unprotected_reason
         simulated = (_SIMULATED,) if task.noise.simulated and method.noise is not None else ()
         return Privacy(
             guaranteed=None if reason else float(spent.max(initial=0.0)),
@@ -139,16 +147,16 @@ class Learning:
         }
 
     def _measure(self, before: Any) -> None:
-        open_, method, network = self.method.open, self.method, self.network
+        method, network = self.method, self.network
         objective = residual = None
         old, new = method.consensus(before), method.consensus(self._state)
         change = 0.0 if old is None or new is None else float((new - old).norm() / new.norm().clamp(min=1e-300))
         if not math.isfinite(change):
             raise TacitError(f"the graphs have grown out of bounds in round {self.t - 1}: take a smaller step")
-        if open_:
+        if not method.noise_in_rounds:
             with network.unmetered():
                 objective = method.objective(self._state, network)
                 residual = float(network.max(method.residual(self._state)))
-            self.converged = max(residual, 0.0 if method.direct else change) <= self.tolerance
+            self.converged = max(residual, 0.0 if method.solves_in_one_round else change) <= self.tolerance
         row = {"round": self.t, "objective": objective, "residual": residual, "change": change}
         self.history.append({**row, "messages": network.traffic.messages, "bytes": network.traffic.bytes})

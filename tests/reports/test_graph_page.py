@@ -3,7 +3,7 @@
 import pytest
 
 from tacit.graph_learning import GraphLearner, synthetic
-from tacit.graph_learning.page import write_page
+from tacit.reports import write_graph_page
 from tests.reports.test_browser import UNKNOWN
 
 DATA = synthetic.rbf(vertices=12, clients=4, signals=80, seed=0)
@@ -21,7 +21,7 @@ LEARNERS = {
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     for name, learner in LEARNERS.items():
-        write_page(learner.fit(DATA.signals), folder / f"{name}.html", NAMES, None)
+        write_graph_page(learner.fit(DATA.signals), folder / f"{name}.html", NAMES, None)
     return folder
 
 
