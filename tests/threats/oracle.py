@@ -1,4 +1,4 @@
-"""Leverages by the formula, node by node, in exact rational numbers."""
+"""Leverages by the formula, node by node, in exact rational arithmetic."""
 
 from fractions import Fraction
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def exact_leverage(view, noise):
-    """s_i² e_iᵀ Bᵀ (B S² Bᵀ)⁺ B e_i: with rows that depend on others left out, B S² Bᵀ has an inverse."""
+    """s_i² e_iᵀ Bᵀ (B S² Bᵀ)⁺ B e_i: after removing dependent rows of B, B S² Bᵀ is invertible."""
     rows = independent([[Fraction(entry) for entry in row] for row in view])
     square = [Fraction(s) ** 2 for s in noise]
     inner = [[sum(a * s * b for a, s, b in zip(one, square, other, strict=True)) for other in rows] for one in rows]
@@ -18,8 +18,8 @@ def exact_leverage(view, noise):
 
 
 def independent(rows):
-    """Rows of the matrix that span all of them."""
-    kept, reduced = [], []
+    """A subset of the rows that spans the row space."""
+    basis, reduced = [], []
     for row in rows:
         left = list(row)
         for pivot, other in reduced:
@@ -27,13 +27,13 @@ def independent(rows):
             left = [a - factor * b for a, b in zip(left, other, strict=True)]
         pivot = next((j for j, entry in enumerate(left) if entry), None)
         if pivot is not None:
-            kept.append(row)
+            basis.append(row)
             reduced.append((pivot, left))
-    return kept
+    return basis
 
 
 def solve(matrix, right):
-    """x with matrix x = right, by elimination."""
+    """Solve matrix x = right by elimination."""
     rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
     for k in range(len(rows)):
         swap = next(j for j in range(k, len(rows)) if rows[j][k])
@@ -46,7 +46,7 @@ def solve(matrix, right):
 
 
 def grouped(groups):
-    """Weights (n, n) of a round in which each group of nodes takes its mean, exact."""
+    """Exact weights (n, n) of a round in which each group of nodes averages."""
     n = sum(map(len, groups))
     weights = [[Fraction(0)] * n for _ in range(n)]
     for group in groups:

@@ -9,38 +9,38 @@ from tests.cli.conftest import setting
 QUICK = setting("rounds=9", "graph.nodes=8", "algorithm=const-d2p", "batch.size=16")
 
 
-def test_a_line_for_each_adversary(tacit):
+def test_one_line_per_adversary(tacit):
     ended = tacit("threats", *QUICK, "--colluding", "0,3")
     assert ended.code == 0, ended.err
     lines = ended.out.splitlines()
     assert lines[0].split("  ")[0] == "adversary"
-    names = ["an eavesdropper", "any one node", "who holds the mean", "who holds all", "nodes 0, 3 together"]
+    names = ["an eavesdropper", "any one node", "a holder of the mean", "a holder of all", "nodes 0 and 3 colluding"]
     assert [line.startswith(name) for line, name in zip(lines[1:6], names, strict=True)] == [True] * 5
-    assert "δ = 0.0001, for each record" in lines[6]
-    assert "add-remove" in lines[6]
-    assert "counted among the colluding" in lines[7]
+    assert "δ = 0.0001, per record (add-remove)" in lines[6]
+    assert "Count a node that omits or reveals its noise as colluding." in lines[7]
 
 
-def test_json_has_the_pairs(tacit):
+def test_json_contains_the_pairs(tacit):
     found = json.loads(tacit("threats", *QUICK, "--json").out)
-    plain = found["against"][0]["epsilon"]
+    headline = found["bounds"][0]["epsilon"]
     assert [row[i] for i, row in enumerate(found["pairs"])] == [None] * 8
-    assert min(cell for row in found["pairs"] for cell in row if cell) < 0.95 * plain
-    assert {each["unit"] for each in found["against"]} == {"record"}
-    assert all(each["epsilon"] <= plain for each in found["against"])
+    assert min(cell for row in found["pairs"] for cell in row if cell) < 0.95 * headline
+    assert {bound["unit"] for bound in found["bounds"]} == {"record"}
+    assert all(bound["epsilon"] <= headline for bound in found["bounds"])
 
 
-def test_a_method_of_which_nothing_is_proven_says_so(tacit):
+def test_an_algorithm_without_a_mixing_bound_is_named(tacit):
     ended = tacit("threats", *setting("algorithm=porter", "graph=ring", "graph.nodes=4", "rounds=3"))
-    assert ended.out.count("that mixing hides anything is not proven for PORTER-DP") == 3
+    assert ended.out.count("no mixing bound is known for PORTER-DP; the eavesdropper's bound applies") == 3
     assert "colluding" not in ended.out
 
 
 @pytest.mark.parametrize(
-    ("listed", "sentence"), [("0,9", "there is no node 9"), ("a", "node numbers with commas"), ("", "node numbers")]
+    ("text", "message"),
+    [("0,9", "Node 9 does not exist"), ("a", "node numbers separated by commas"), ("", "node numbers")],
 )
-def test_wrong_nodes(tacit, listed, sentence):
-    ended = tacit("threats", *QUICK, "--colluding", listed)
+def test_invalid_node_numbers_are_refused(tacit, text, message):
+    ended = tacit("threats", *QUICK, "--colluding", text)
     assert ended.code == 2
-    assert sentence in ended.err
+    assert message in ended.err
     assert ended.out == ""

@@ -1,4 +1,4 @@
-"""`tacit threats`: what a config guarantees, adversary by adversary, before anything is run."""
+"""`tacit threats`: the ε of a config against each adversary, before anything runs."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from tacit.errors import TacitError
 
 @app.command()
 def threats(
-    config: Annotated[Path | None, typer.Argument(help="A TOML file; without one, the embedded example.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="key=value over the config.")] = None,
-    colluding: Annotated[str | None, typer.Option(help="Nodes that put together what they know, such as 0,3.")] = None,
+    config: Annotated[Path | None, typer.Argument(help="TOML file. Default: the embedded example.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="Override a setting: key=value.")] = None,
+    colluding: Annotated[str | None, typer.Option(help="Nodes that pool all they know, for example 0,3.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """The ε of a planned run against each adversary, and why it is that."""
-    from tacit.privacy.statement import rounded_up
+    """Show the ε of a planned run against each adversary, with the reason."""
+    from tacit.privacy import Coalition, rounded_up
     from tacit.reproduce.reproduce import aligned
     from tacit.runs import Config, from_config
-    from tacit.threats import Colluders, assess
+    from tacit.threats import analyse_threats
 
-    together = [] if colluding is None else [Colluders(_nodes(colluding))]
+    adversaries = [] if colluding is None else [Coalition(_node_numbers(colluding))]
     settings = Config.load(config, set_ or [])
     with err.status("Accounting"):
-        found = assess(from_config(settings), threats=together, planned=True)
+        analysis = analyse_threats(from_config(settings), adversaries=adversaries, planned=True)
     if as_json:
-        emit(found.as_dict())
+        emit(analysis.as_dict())
         return
-    lines = ["| adversary | ε at most | why |", "| --- |"]
-    for each in found.against:
-        spent = "none" if each.epsilon is None else rounded_up(each.epsilon)
-        lines.append(f"| {each.adversary} | {spent} | {each.why} |")
+    lines = ["| adversary | ε at most | reason |", "| --- |"]
+    for bound in analysis.bounds:
+        epsilon = "none" if bound.epsilon is None else rounded_up(bound.epsilon)
+        lines.append(f"| {bound.title} | {epsilon} | {bound.reason} |")
     say(aligned("\n".join(lines)))
-    one = found.against[0]
-    say(f"δ = {one.delta:g}, for each {one.unit} of a node that is not the adversary's own, relation {one.relation}.")
-    if found.note:
-        say(found.note)
+    first = analysis.bounds[0]
+    say(f"δ = {first.delta:g}, per {first.unit} ({first.relation}) at a node that the adversary does not control.")
+    if analysis.note:
+        say(analysis.note)
 
 
-def _nodes(listed: str) -> tuple[int, ...]:
+def _node_numbers(text: str) -> tuple[int, ...]:
     try:
-        return tuple(int(node) for node in listed.split(","))
+        return tuple(int(node) for node in text.split(","))
     except ValueError:
-        raise TacitError(f'--colluding takes node numbers with commas between, such as 0,3, not "{listed}"') from None
+        raise TacitError(f'--colluding takes node numbers separated by commas, such as 0,3, got "{text}"') from None

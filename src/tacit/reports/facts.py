@@ -12,7 +12,7 @@ import torch
 
 from tacit.reports.drawing import drawing
 from tacit.runs import storage
-from tacit.threats import assess
+from tacit.threats import analyse_threats
 
 if TYPE_CHECKING:
     from tacit.runs import Run
@@ -29,7 +29,7 @@ def write_facts(run: Run, folder: Path) -> None:
         return
     storage.write_history(folder / NODES, rows)
     storage.write_json(folder / GRAPH, drawing(run.network.graph))
-    storage.write_json(folder / THREATS, assess(run).as_dict())
+    storage.write_json(folder / THREATS, analyse_threats(run).as_dict())
 
 
 def node_rows(run: Run) -> list[dict[str, Any]]:

@@ -53,7 +53,7 @@ class Record:
     graph: dict[str, Any]
     released: list[Released]
     trace: list[Row]
-    threats: dict[str, Any] = field(default_factory=lambda: {"against": [], "pairs": None})
+    threats: dict[str, Any] = field(default_factory=lambda: {"bounds": [], "pairs": None})
     findings: Findings = field(default_factory=Findings)
 
     @classmethod

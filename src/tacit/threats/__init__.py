@@ -1,19 +1,6 @@
-"""Against whom a run protects: adversaries as values, and an ε for each that is proven."""
+"""Privacy bounds for adversaries that see less than an eavesdropper on every link (docs/threat-models.md)."""
 
-from tacit.threats.against import PAIRS, Against, Assessment, against, assess
+from tacit.threats.analysis import AdversaryBound, ThreatAnalysis, analyse_threats, bound_against
 from tacit.threats.leverage import leverage
-from tacit.threats.models import Colluders, Eavesdropper, ModelHolder, Neighbour, Threat
 
-__all__ = [
-    "PAIRS",
-    "Against",
-    "Assessment",
-    "Colluders",
-    "Eavesdropper",
-    "ModelHolder",
-    "Neighbour",
-    "Threat",
-    "against",
-    "assess",
-    "leverage",
-]
+__all__ = ["AdversaryBound", "ThreatAnalysis", "analyse_threats", "bound_against", "leverage"]

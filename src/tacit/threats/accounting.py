@@ -1,0 +1,61 @@
+"""From the leverages of a view to ε, by the accountant of the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tacit.privacy import Adversary, Release, guarantee
+from tacit.threats.leverage import leverage
+from tacit.threats.rounds import Array, Ints, MixingRounds
+
+MAX_SEQUENCES = 16  # of noise multipliers accounted per call; beyond that, groups are accounted by a dominating one
+
+
+def leverages_of(rounds: MixingRounds, adversary: Adversary) -> Array:
+    """The leverage (kinds, n) of every node in every kind of round."""
+    return np.array([leverage(adversary.view(kind.weights, kind.mean_weights), kind.noise) for kind in rounds.kinds])
+
+
+def view_epsilons(rounds: MixingRounds, nodes: Ints, leverages: Array, delta: float) -> Array:
+    """ε of a record of nodes[k] with leverages[:, k] in the kinds of rounds, for every k."""
+    multipliers = np.array([release.multipliers for release in rounds.releases])
+    rates = rounds.releases[0].rates
+    _, same_noise = np.unique(np.vstack([rates, multipliers]), axis=1, return_inverse=True)
+    cases, first, case = np.unique(
+        np.vstack([same_noise.reshape(-1)[nodes], leverages]), axis=1, return_index=True, return_inverse=True
+    )
+    with np.errstate(divide="ignore"):  # leverage 0 is infinite noise
+        noise = multipliers[:, nodes[first]] / np.sqrt(cases[1:][rounds.kind_of_round])
+    return sequence_epsilons(rounds.releases, noise, rates[nodes[first]], delta)[case.reshape(-1)]
+
+
+def sequence_epsilons(releases: Sequence[Release], noise: Array, rates: Array, delta: float) -> Array:
+    """ε for each column of noise multipliers (rounds, k), or for a sequence that dominates it (at least as bad).
+
+    The order of rounds does not matter for independent draws, so columns are sorted and compared. It matters
+    for permutations, where each record is drawn once per epoch; there, and without sampling, ε has a closed
+    form and every column is accounted by itself.
+    """
+    groups = np.arange(noise.shape[1])
+    if releases[0].sampling in ("poisson", "without-replacement"):
+        noise = np.sort(noise, axis=0)
+        if len(groups) > MAX_SEQUENCES:
+            signal = rates * np.sqrt(np.square(1 / noise).sum(axis=0))
+            groups = np.searchsorted(np.linspace(signal.min(), signal.max(), MAX_SEQUENCES + 1)[1:-1], signal)
+    epsilons = np.empty(noise.shape[1])
+    for group in np.unique(groups):
+        members = groups == group
+        least_noise, largest_rate = noise[:, members].min(axis=1), rates[members].max()
+        epsilons[members] = _epsilon(releases, least_noise, largest_rate, delta)
+    return epsilons
+
+
+def _epsilon(releases: Sequence[Release], noise: Array, rate: float, delta: float) -> float:
+    seen = [
+        release._replace(multipliers=np.array([multiplier]), rates=np.array([rate]))
+        for release, multiplier in zip(releases, noise.tolist(), strict=True)
+        if np.isfinite(multiplier)
+    ]
+    return float(guarantee(seen, delta)[0]) if seen else 0.0

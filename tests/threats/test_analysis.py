@@ -1,0 +1,260 @@
+"""ε against each adversary: by the accountant, never above the eavesdropper's, and smaller only where proven."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from tacit.algorithms import D2P, DPSGD, algorithms, const_d2p
+from tacit.errors import TacitError
+from tacit.graphs import from_matrices, graphs
+from tacit.networks import Simulated
+from tacit.privacy import Coalition, Eavesdropper, ModelHolder, Release, guarantee, mu_to_epsilon
+from tacit.runs import Config, Run, from_config
+from tacit.threats import analyse_threats, bound_against
+from tacit.threats.accounting import MAX_SEQUENCES, sequence_epsilons
+from tacit.threats.analysis import MAX_PAIR_NODES
+from tacit.threats.rounds import mixing_rounds
+from tests.helpers import digits_task, quadratic_task
+
+DELTA = 1e-5
+ONE_PEER = graphs.build("one-peer-exponential", {"nodes": 8})
+
+
+def a_run(algorithm=None, graph=ONE_PEER, rounds=6, task=None, **batches):
+    algorithm = (algorithm or const_d2p(noise_multiplier=3.0)).with_rounds(rounds)
+    task = task or quadratic_task(graph.nodes, **batches)
+    return Run(task, algorithm.bind(task, graph), Simulated(graph), delta=DELTA)
+
+
+def epsilon_against(run, adversary):
+    return bound_against(run, adversary, planned=True).epsilon
+
+
+def test_without_sampling_epsilon_is_a_closed_form():
+    """Six rounds: the three rounds of a period, twice. The noise multiplier is 3."""
+    found = analyse_threats(a_run(), planned=True)
+    by_distance = {1: (1, 3 / 4, 1 / 2), 2: (1, 1, 1 / 2), 4: (1, 1, 1), 3: (1, 3 / 4, 1 / 2)}
+    for apart, leverages in by_distance.items():
+        exact = mu_to_epsilon(np.sqrt(2 * sum(leverages)) / 3, DELTA)
+        assert exact <= found.pairs[0, apart] <= exact * (1 + 1e-5)
+        assert exact <= found.pairs[5, (5 + apart) % 8] <= exact * (1 + 1e-5)
+    assert np.isnan(np.diagonal(found.pairs)).all()
+    headline = a_run().planned().guaranteed
+    assert [bound.epsilon for bound in found.bounds[:2]] == [headline, headline]
+    assert found.pairs[0, 4] == headline
+
+
+def test_exact_averaging_gives_the_model_holder_the_bound_of_central_dp_sgd():
+    """The noise of all n nodes protects each record."""
+    run = a_run(graph=graphs.build("complete", {"nodes": 9}), rounds=5)
+    exact = mu_to_epsilon(np.sqrt(5 / 9) / 3, DELTA)
+    assert exact <= epsilon_against(run, ModelHolder()) <= exact * (1 + 1e-5)
+    assert epsilon_against(run, Coalition((0,))) == epsilon_against(run, Eavesdropper()) == run.planned().guaranteed
+
+
+def test_only_the_published_models_count_in_the_last_round():
+    run = a_run(graph=graphs.build("ring", {"nodes": 5}), rounds=2)  # full rank
+    exact = {ModelHolder(): 1 + 1 / 5, ModelHolder((2,)): 1 + 1 / 3, ModelHolder("all"): 2}
+    for adversary, leverages in exact.items():
+        epsilon = mu_to_epsilon(np.sqrt(leverages) / 3, DELTA)
+        assert epsilon <= epsilon_against(run, adversary) <= epsilon * (1 + 1e-5)
+
+
+def test_the_mean_of_push_sum_models_weighs_each_state_by_its_inverse_weight():
+    weights = np.array([[1.0, 0.5, 0.0], [0.0, 0.5, 0.5], [0.0, 0.0, 0.5]])  # mass moves to node 0
+    rounds = mixing_rounds(
+        const_d2p(noise_multiplier=3.0).with_rounds(2),
+        quadratic_task(3),
+        from_matrices([weights]),
+        [Release(t, "gradient", "gaussian", np.full(3, 3.0), "none", np.ones(3), "add-remove") for t in range(2)],
+    )
+    np.testing.assert_allclose(rounds.kinds[-1].mean_weights, 1 / (weights @ weights @ np.ones(3)))
+    assert [kind.mean_weights is None for kind in rounds.kinds] == [True, False]
+
+
+@pytest.mark.parametrize("batches", [{}, {"batch": 2}, {"batch": 2, "sampling": "permutation"}], ids=str)
+def test_a_larger_coalition_never_has_a_smaller_epsilon(batches):
+    run = a_run(rounds=9, **batches)
+    one, two, four = (epsilon_against(run, Coalition(nodes)) for nodes in ((1,), (1, 2), (1, 2, 3, 6)))
+    assert one <= two * 1.006
+    assert two <= four * 1.006
+    assert four <= run.planned().guaranteed
+    assert epsilon_against(run, Coalition((1, 5, 1))) == epsilon_against(run, Coalition((5, 1)))
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "without-replacement", "permutation"])
+def test_with_sampling_epsilon_comes_from_the_accountant_with_scaled_noise(sampling):
+    run = a_run(rounds=6, batch=2, sampling=sampling)
+    leverages = 1, 3 / 4, 1 / 2
+    rate, relation = run.task.sampling.rate[:1], run.task.sampling.relation
+    lines = [
+        Release(t, "g", "gaussian", np.array([3.0]) / np.sqrt(leverages[t % 3]), sampling, rate, relation)
+        for t in range(6)
+    ]
+    exact = guarantee(lines, DELTA)[0]
+    assert exact * 0.99 <= analyse_threats(run, planned=True).pairs[2, 3] <= exact * 1.01
+
+
+def test_by_default_only_past_releases_are_accounted():
+    run = a_run(rounds=6)
+    whole = analyse_threats(run, planned=True)
+    assert [bound.epsilon for bound in analyse_threats(run).bounds] == [0.0] * 4
+    run.go()
+    assert analyse_threats(run).as_dict() == whole.as_dict()
+
+
+def test_a_grouped_sequence_dominates_each_member():
+    rng = np.random.default_rng(0)
+    noise, rates = rng.uniform(2, 4, (5, 40)), rng.choice([0.1, 0.11], 40)
+    lines = [Release(t, "g", "gaussian", np.ones(1), "poisson", np.ones(1), "add-remove") for t in range(5)]
+    together = sequence_epsilons(lines, noise, rates, DELTA)
+    assert 1 < len(np.unique(together)) <= MAX_SEQUENCES
+    for k in (0, 7, 23, 39):
+        single = sequence_epsilons(lines, noise[:, [k]], rates[[k]], DELTA)[0]
+        assert single * 0.995 <= together[k] <= 1.5 * single
+
+
+def test_nodes_of_different_sizes_keep_their_own_bounds():
+    run = from_config(
+        Config.parse(
+            {
+                "rounds": 12,
+                "graph": {"name": "one-peer-exponential", "nodes": 8},
+                "sharding": {"name": "dirichlet", "alpha": 0.5},
+                "batch": {"size": 8},
+                "privacy": {"epsilon": 2.0},
+            }
+        )
+    )
+    pairs, per_node = analyse_threats(run, planned=True).pairs, run.planned().per_node
+    assert len(np.unique(run.task.sampling.rate)) == 8
+    assert np.nanmax(pairs - per_node[:, None]) <= 0
+    assert np.nanmin(pairs / per_node[:, None]) < 0.9
+
+
+NOT_PROVEN = {
+    "porter": {},
+    "partpsp": {"share": ["0.weight"]},
+    "dp-norm": {"smoothness": 0.5},
+    "dp-sgd": {"local_steps": 2},
+    "dp-admm": {},
+    "lt-admm-dp": {},
+}
+
+
+@pytest.mark.parametrize("name", NOT_PROVEN)
+def test_other_algorithms_have_the_eavesdroppers_bound_against_everyone(name):
+    config = {
+        "rounds": 4,
+        "data": {"name": "digits", "normalise": "unit"},
+        "model": {"name": "logistic", "biases": name == "partpsp"},
+        "graph": {"name": "complete", "nodes": 4},
+        "algorithm": {"name": name, **NOT_PROVEN[name]},
+        "batch": {},
+        "privacy": {"epsilon": 2.0},
+    }
+    run = from_config(Config.parse(config))
+    found = analyse_threats(run, planned=True, adversaries=[Coalition((0, 2))])
+    assert {bound.epsilon for bound in found.bounds} == {run.planned().guaranteed}
+    assert found.pairs is None
+    assert found.note is None
+    reasons = {bound.reason for bound in found.bounds[1:]}
+    assert len(reasons) == 1
+    assert "no mixing bound is known for" in reasons.pop()
+
+
+def test_only_algorithms_that_just_mix_declare_it():
+    made = {name: algorithms.build(name, PARAMETERS.get(name, {})) for name in algorithms}
+    assert {
+        name
+        for name, each in made.items()
+        if "privacy" in vars(type(each)) and "mixing_only_clip" in vars(type(each.privacy))
+    } == {name for name, each in made.items() if type(each) in (D2P, DPSGD)}
+    one_step = DPSGD(local_steps=1, scale=3.0)
+    assert one_step.privacy.mixing_only_clip(0) is not None
+    assert replace(one_step, local_steps=2).privacy.mixing_only_clip(0) is None
+    assert replace(const_d2p(), share=("0.*",)).privacy.mixing_only_clip(0) is None
+
+
+PARAMETERS = {"d2p": {"clip": [1.0], "noise_multiplier": [1.0]}, "partpsp": {"share": ["0.*"]}}
+
+
+def test_dp_sgd_with_one_local_step_has_a_mixing_bound():
+    run = a_run(DPSGD(local_steps=1, scale=3.0), graph=graphs.build("complete", {"nodes": 4}), rounds=3)
+    exact = mu_to_epsilon(np.sqrt(3 / 4) / 3, DELTA)
+    assert exact <= epsilon_against(run, ModelHolder()) <= exact * (1 + 1e-5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DerivedD2P(D2P):
+    """A user's variant, for which nothing is proven."""
+
+
+def test_a_derived_class_does_not_inherit_the_mixing_bound():
+    run = a_run(DerivedD2P(clip=const_d2p().clip, noise=const_d2p().noise, scale=3.0))
+    assert epsilon_against(run, Coalition((1,))) == epsilon_against(run, ModelHolder()) == run.planned().guaranteed
+    assert "no mixing bound is known" in bound_against(run, Coalition((1,)), planned=True).reason
+
+
+def test_unshared_parameters_rule_out_the_mixing_bound():
+    task = digits_task(8, share=("0.weight",), bounds="all")
+    assert task.model.shared < task.d
+    run = a_run(task=task)
+    assert epsilon_against(run, Coalition((1,))) == run.planned().guaranteed
+    assert "do not share" in bound_against(run, Coalition((1,)), planned=True).reason
+
+
+def test_a_host_of_some_nodes_states_their_bounds():
+    """Nodes 1 and 6 are hosted here and the adversary controls node 1, so the bound of node 6 remains."""
+    whole = quadratic_task(8, records=4, batch=2)
+    run = a_run(const_d2p(noise_multiplier=3.0), task=whole.host([1, 6]))
+    found = bound_against(run, Coalition((0, 1)), planned=True)
+    assert (found.worst_node, found.epsilon) == (6, run.planned().per_node[1])
+    assert "on other hosts" in found.reason
+
+
+def test_without_noise_there_is_no_epsilon_against_anyone():
+    run = from_config(Config.parse({"rounds": 2, "graph": {"name": "ring", "nodes": 4}, "algorithm": "sgp"})).go()
+    found = analyse_threats(run)
+    assert {bound.epsilon for bound in found.bounds} == {None}
+    assert {bound.reason for bound in found.bounds} == {"values left the nodes without noise"}
+
+
+def test_large_networks_have_no_pairs():
+    run = a_run(graph=graphs.build("one-peer-exponential", {"nodes": MAX_PAIR_NODES + 2}), rounds=3)
+    found = analyse_threats(run, planned=True)
+    assert found.pairs is None
+    assert f"at most {MAX_PAIR_NODES} nodes" in found.bounds[1].reason
+    assert found.bounds[1].epsilon == run.planned().guaranteed
+    assert found.bounds[3].epsilon < run.planned().guaranteed
+
+
+def test_random_rounds_are_analysed_one_by_one():
+    graph = graphs.build("one-peer-exponential", {"nodes": 4})
+    config = {"rounds": 8, "graph": {"name": "one-peer-exponential", "nodes": 4, "drop_links": 0.5}}
+    run = from_config(
+        Config.parse({**config, "algorithm": {"name": "const-d2p", "noise_multiplier": 3.0}, "batch": {}})
+    )
+    no_drops = a_run(graph=graph, rounds=8)
+    assert run.network.graph.period is None
+    some, all_ = (epsilon_against(each, ModelHolder("all")) for each in (run, no_drops))
+    assert all_ < some < run.planned().guaranteed  # the state of a node without links shows its whole message
+
+
+def test_unknown_nodes_are_refused():
+    run = a_run()
+    for adversary in (Coalition((8,)), Coalition((0, -1)), ModelHolder((9,))):
+        with pytest.raises(TacitError, match="nodes of this network are 0 to 7"):
+            bound_against(run, adversary)
+    with pytest.raises(TacitError, match="at least one node"):
+        Coalition(())
+
+
+def test_a_single_node_and_a_coalition_of_all_nodes():
+    single = a_run(graph=graphs.build("complete", {"nodes": 1}), rounds=2)
+    assert [bound.epsilon for bound in analyse_threats(single, planned=True).bounds] == [
+        single.planned().guaranteed
+    ] * 3
+    everyone = bound_against(a_run(), Coalition(tuple(range(8))), planned=True)
+    assert (everyone.epsilon, everyone.worst_node) == (0.0, None)
