@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from tacit.algorithms import algorithms
 from tacit.errors import TacitError
 from tacit.graphs import Dropout, graphs
-from tacit.networks import Cluster, Simulated, joined
+from tacit.networks import Cluster, RankCoordinator, Simulated, joined
 from tacit.networks.ranks import MEETING
 from tacit.privacy.ledger import Ledger
 from tests.contracts.test_algorithms import LOPSIDED, ROUNDS, digits, graph_for, private, usable
@@ -105,7 +105,7 @@ def main():
             network.mix(0, torch.ones(len(network.nodes), 5), torch.ones(len(network.nodes)))
             results[f"{key} sent"] = torch.tensor([ranks.sent - before])
             results |= {f"{key} {verb}": value for verb, value in verbs(graph, network).items()}
-            total = network.total()
+            total = RankCoordinator(ranks).total_traffic(network)
             results[f"{key} traffic"] = torch.tensor([total.messages, total.bytes, total.rounds, total.bytes_out])
         for case, name, graph in cases():
             models, noise = ran(case, name, graph, Cluster(graph, ranks))

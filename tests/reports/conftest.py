@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tacit.reports import PAGE, write_page
+from tacit.reports import PAGE, ReportPage, write_page
 from tacit.runs import Config, from_config
 
 BASE = {
@@ -34,7 +34,10 @@ SENSITIVITIES = ("real", "estimated", "certified", "replacement")
 def finished(tmp_path_factory):
     """The folders of the runs, by name."""
     parent = tmp_path_factory.mktemp("runs")
-    return {name: from_config(Config.parse(BASE | own)).keep(parent / name).go().out for name, own in RUNS.items()}
+    return {
+        name: from_config(Config.parse(BASE | own), out=parent / name, observers=[ReportPage()]).go().out
+        for name, own in RUNS.items()
+    }
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +46,9 @@ def over_dpps(tmp_path_factory):
     parent = tmp_path_factory.mktemp("dpps")
     method = {"name": "partpsp", "share": ["0.weight"], "noise_rate": 0.01, "b": 5.0, "c_prime": 0.1, "lam": 0.1}
     runs = {mode: Config.parse({**OVER_DPPS, "algorithm": {**method, "sensitivity": mode}}) for mode in SENSITIVITIES}
-    return {mode: from_config(config).keep(parent / mode).go().out for mode, config in runs.items()}
+    return {
+        mode: from_config(config, out=parent / mode, observers=[ReportPage()]).go().out for mode, config in runs.items()
+    }
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import pytest
 from tacit.errors import TacitError
 from tacit.graphs import graphs
 from tacit.privacy.statement import Privacy
-from tacit.reports import Record, page, write_page
+from tacit.reports import Record, ReportPage, page, write_page
 from tacit.reports.drawing import MOST_NODES, drawing
 from tacit.reports.page import differences, node_summary, node_table
 from tacit.reports.words import detection, guess, not_covered, statement
@@ -151,15 +151,15 @@ def test_what_is_no_run_is_refused(finished, tmp_path):
 
 
 def test_what_each_node_sent_survives_a_break(tmp_path):
-    whole = small().keep(tmp_path / "whole").go()
-    small().keep(tmp_path / "broken").go(interrupt_after(7))
+    whole = small(out=tmp_path / "whole", observers=[ReportPage()]).go()
+    small(out=tmp_path / "broken", observers=[interrupt_after(7), ReportPage()]).go()
     assert "not complete: stopped by hand after 7 of 12 rounds" in (tmp_path / "broken/report.html").read_text()
-    small().resume(tmp_path / "broken").go()
+    small(out=tmp_path / "broken", resume=True, observers=[ReportPage()]).go()
     assert (tmp_path / "broken/nodes.csv").read_bytes() == (whole.out / "nodes.csv").read_bytes()
 
 
 def test_a_run_that_fails_still_leaves_its_page(tmp_path):
-    run = small(algorithm={"name": "sgp", "lr": 3e38}).keep(tmp_path / "run")
+    run = small(algorithm={"name": "sgp", "lr": 3e38}, out=tmp_path / "run", observers=[ReportPage()])
     with pytest.raises(TacitError, match="not finite"):
         run.go()
     assert "This run is not complete: node " in (tmp_path / "run/report.html").read_text()

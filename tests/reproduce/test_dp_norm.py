@@ -7,7 +7,7 @@ import pytest
 
 from tacit.reproduce.cells import expand
 from tacit.reproduce.files import available, load
-from tacit.runs.build import Own, from_config
+from tacit.runs import UserParts, from_config
 from tacit.tasks import datasets
 
 pytestmark = pytest.mark.usefixtures("data_folder")
@@ -60,7 +60,7 @@ def test_nothing_of_what_is_published_is_refused():
     (choice,) = {str(cell.config.data): cell.config.data for cell in cells.values()}.values()
     data = datasets.build(choice.name, choice.parameters)
     for cell in cells.values():
-        run = from_config(cell.config, Own(data=data))
+        run = from_config(cell.config, UserParts(data=data))
         privacy = run.algorithm.privacy
         claimed = privacy.claim(privacy.sampling(run.task), run.task.nodes, run.delta, run.rounds)
         assert claimed == pytest.approx(cell.config.privacy.epsilon, rel=1e-3), cell.title

@@ -2,7 +2,7 @@
 
 import torch
 
-from tacit.runs import Config, from_config
+from tacit.runs import Config, Observer, from_config
 
 SMALL = {
     "rounds": 12,
@@ -15,19 +15,29 @@ SMALL = {
 }
 
 
-def small(**changes):
+def small(*, out=None, resume=False, observers=(), **changes):
     """The run of the small config, with whole sections or keys replaced."""
-    return from_config(Config.parse(SMALL | changes))
+    return from_config(Config.parse(SMALL | changes), out=out, resume=resume, observers=observers)
+
+
+class AfterRound(Observer):
+    """Calls `action(run)` after round `t`."""
+
+    def __init__(self, t, action):
+        self._t, self._action = t, action
+
+    def on_round(self, run):
+        if run.t == self._t:
+            self._action(run)
 
 
 def interrupt_after(rounds):
-    """A watcher that breaks a run off as Ctrl-C would."""
+    """An observer that interrupts a run as Ctrl-C does."""
 
-    def watch(run):
-        if run.t == rounds:
-            raise KeyboardInterrupt
+    def interrupt(run):
+        raise KeyboardInterrupt
 
-    return watch
+    return AfterRound(rounds, interrupt)
 
 
 def interrupt_verb(run, verb, call):

@@ -10,7 +10,7 @@ from tests.runs.cases import assert_same, interrupt_after, rows, small
 
 
 def test_the_run_ends_at_the_last_step_that_fits(tmp_path):
-    run = small(rounds=30, privacy={"delta": 1e-4, "budget": 1.2}).keep(tmp_path / "run").go()
+    run = small(rounds=30, privacy={"delta": 1e-4, "budget": 1.2}, out=tmp_path / "run").go()
     planned = plan(run.algorithm.privacy, run.rounds, run.algorithm.privacy.sampling(run.task), run.task.nodes)
     costs = [guarantee(planned[:k], 1e-4).max(initial=0.0) for k in range(31)]
     fits = max(k for k, cost in enumerate(costs) if cost <= 1.2)
@@ -26,13 +26,13 @@ def test_the_run_ends_at_the_last_step_that_fits(tmp_path):
 
 def test_a_run_that_ended_so_ends_so_again_when_resumed(tmp_path):
     changes = {"rounds": 30, "privacy": {"delta": 1e-4, "budget": 1.2}}
-    whole = small(**changes).keep(tmp_path / "run").go()
-    again = small(**changes).resume(tmp_path / "run").go()
+    whole = small(**changes, out=tmp_path / "run").go()
+    again = small(**changes, out=tmp_path / "run", resume=True).go()
     assert (again.t, again.stopped) == (whole.t, whole.stopped)
     assert rows(again) == rows(whole)
     assert again.privacy == whole.privacy
-    small(**changes).keep(tmp_path / "broken").go(interrupt_after(2))
-    resumed = small(**changes).resume(tmp_path / "broken").go()
+    small(**changes, out=tmp_path / "broken", observers=[interrupt_after(2)]).go()
+    resumed = small(**changes, out=tmp_path / "broken", resume=True).go()
     assert resumed.stopped == whole.stopped
     assert rows(resumed) == rows(whole)
 

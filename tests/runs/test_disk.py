@@ -8,7 +8,7 @@ import pytest
 
 from tacit.errors import TacitError
 from tacit.runs import storage
-from tests.runs.cases import assert_same, interrupt_after, small
+from tests.runs.cases import AfterRound, assert_same, interrupt_after, small
 
 
 @pytest.fixture
@@ -57,47 +57,45 @@ def test_a_rename_that_fails_leaves_the_old_file(monkeypatch, tmp_path):
 def test_a_run_that_cannot_begin_leaves_nothing(disk, tmp_path):
     disk.full()
     with pytest.raises(TacitError, match=r"cannot write .*config.toml: No space left on device"):
-        small().keep(tmp_path / "runs/one")
+        small(out=tmp_path / "runs/one")
     assert not (tmp_path / "runs/one").exists()
 
 
 def test_a_run_whose_disk_fills_up_keeps_what_it_had_and_goes_on_later(disk, tmp_path):
-    run = small().keep(tmp_path / "run")
-
     def fill(run):
-        if run.t == 7:
-            kept.update(contents(tmp_path / "run"))
-            disk.full()
+        kept.update(contents(tmp_path / "run"))
+        disk.full()
 
     kept = {}
+    run = small(out=tmp_path / "run", observers=[AfterRound(7, fill)])
     with pytest.raises(TacitError, match="No space left on device"):
-        run.go(fill)
+        run.go()
     assert contents(tmp_path / "run") == kept
     disk.emptied()
-    resumed = small().resume(tmp_path / "run")
+    resumed = small(out=tmp_path / "run", resume=True)
     assert resumed.t == 5
     assert_same(resumed.go(), small().go())
 
 
 def test_a_ledger_that_cannot_grow_says_so(tmp_path):
     changes = {"rounds": 200, "evaluate_every": 50}
-    run = small(**changes).keep(tmp_path / "run")
+    run = small(**changes, out=tmp_path / "run")
     pages = run.task.ledger._db.execute("PRAGMA page_count").fetchone()[0]
     run.task.ledger._db.execute(f"PRAGMA max_page_count = {pages + 1}")
     with pytest.raises(TacitError, match=r"the ledger .*ledger.sqlite cannot be used: .*full"):
         run.go()
-    resumed = small(**changes).resume(tmp_path / "run")
+    resumed = small(**changes, out=tmp_path / "run", resume=True)
     assert len(resumed.task.ledger) == resumed.t
 
 
 def test_a_folder_is_never_shared(tmp_path):
-    small().keep(tmp_path / "run").go(interrupt_after(1))
+    small(out=tmp_path / "run", observers=[interrupt_after(1)]).go()
     with pytest.raises(TacitError, match="holds something already"):
-        small().keep(tmp_path / "run")
+        small(out=tmp_path / "run")
     (tmp_path / "file").write_text("in the way")
     for path in (tmp_path / "file", tmp_path / "file/run"):
         with pytest.raises(TacitError, match="file"):
-            small().keep(path)
+            small(out=path)
     assert (tmp_path / "file").read_text() == "in the way"
 
 

@@ -27,8 +27,8 @@ def test_it_runs_by_its_file_and_as_an_object(tmp_path):
 
 
 def test_it_is_resumed_like_any_other(tmp_path):
-    small(algorithm=named("Mine")).keep(tmp_path / "run").go(interrupt_after(7))
-    resumed = small(algorithm=named("Mine")).resume(tmp_path / "run").go()
+    small(algorithm=named("Mine"), out=tmp_path / "run", observers=[interrupt_after(7)]).go()
+    resumed = small(algorithm=named("Mine"), out=tmp_path / "run", resume=True).go()
     assert_same(resumed, small(algorithm=named("Mine")).go())
 
 
@@ -49,8 +49,8 @@ def test_what_it_does_not_plan_is_not_promised():
 
 @pytest.mark.parametrize("stop", [0, 7])
 def test_what_is_not_released_is_not_private(stop, tmp_path):
-    run = small(algorithm=named("Leaky")).keep(tmp_path / "run").go(interrupt_after(stop))
-    resumed = small(algorithm=named("Leaky")).resume(tmp_path / "run")
+    run = small(algorithm=named("Leaky"), out=tmp_path / "run", observers=[interrupt_after(stop)]).go()
+    resumed = small(algorithm=named("Leaky"), out=tmp_path / "run", resume=True)
     for found in (run, resumed, resumed.go()):
         assert found.privacy.guaranteed is None
         assert found.privacy.reason.startswith('"gradient" of step 0 was computed from the records')
@@ -60,7 +60,7 @@ def test_what_is_not_released_is_not_private(stop, tmp_path):
 def test_a_state_that_cannot_be_kept_is_refused_before_it_is_needed(tmp_path):
     assert small(algorithm=named("Bare")).go().t == 12
     with pytest.raises(TacitError, match="the state of Mine must be a dataclass of tensors"):
-        small(algorithm=named("Bare")).keep(tmp_path / "run")
+        small(algorithm=named("Bare"), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tacit.errors import TacitError
-from tests.runs.cases import SMALL, assert_same, interrupt_after, interrupt_verb, small
+from tests.runs.cases import SMALL, AfterRound, assert_same, interrupt_after, interrupt_verb, small
 
 OVER_DPPS = {"noise_rate": 0.01, "clip": 0.5, "sync_every": 3, "sensitivity": "certified"}
 VARIANTS = {
@@ -34,8 +34,8 @@ def whole():
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_resumed_run_equals_the_unbroken_one(variant, tmp_path):
     changes = VARIANTS[variant]
-    small(**changes).keep(tmp_path / "run").go(interrupt_after(7))
-    resumed = small(**changes).resume(tmp_path / "run")
+    small(**changes, out=tmp_path / "run", observers=[interrupt_after(7)]).go()
+    resumed = small(**changes, out=tmp_path / "run", resume=True)
     assert resumed.t == 7
     assert_same(resumed.go(), small(**changes).go())
 
@@ -44,12 +44,13 @@ def test_a_resumed_run_equals_the_unbroken_one(variant, tmp_path):
 @pytest.mark.parametrize("broken", [("mix", 5), ("mean", 6), ("max", 4), ("diameter", 9)], ids=str)
 def test_a_run_over_dpps_keeps_its_sensitivities(mode, broken, tmp_path):
     algorithm = OVER_DPPS | {"name": "partpsp", "share": ["0.weight"], "sensitivity": mode}
-    run = small(algorithm=algorithm).keep(tmp_path / "run")
+    run = small(algorithm=algorithm, out=tmp_path / "run")
     interrupt_verb(run, *broken)
     run.go()
     assert 0 < run.t < 12
-    resumed, unbroken = small(algorithm=algorithm).resume(tmp_path / "run").go(), small(algorithm=algorithm)
-    assert_same(resumed, unbroken.keep(tmp_path / "whole").go())
+    resumed = small(algorithm=algorithm, out=tmp_path / "run", resume=True).go()
+    unbroken = small(algorithm=algorithm, out=tmp_path / "whole").go()
+    assert_same(resumed, unbroken)
     assert [row["round"] for row in resumed.trace] == list(range(1, 13))
     assert list(resumed.trace[0]) == ["round", *dict.fromkeys(["real", mode, "estimated", "certified"])]
     assert resumed.trace == unbroken.trace
@@ -58,40 +59,40 @@ def test_a_run_over_dpps_keeps_its_sensitivities(mode, broken, tmp_path):
 
 @pytest.mark.parametrize("round_", range(1, 13))
 def test_it_may_be_broken_off_after_any_round(whole, round_, tmp_path):
-    broken = small().keep(tmp_path / "run").go(interrupt_after(round_))
+    broken = small(out=tmp_path / "run", observers=[interrupt_after(round_)]).go()
     assert (broken.t, broken.interrupted) == (round_, True)
     assert broken.stopped == f"stopped by hand after {round_} of 12 rounds"
     assert broken.result()["rounds"] == round_
-    assert_same(small().resume(tmp_path / "run").go(), whole)
+    assert_same(small(out=tmp_path / "run", resume=True).go(), whole)
 
 
 @pytest.mark.parametrize("call", [1, 6, 12])
 def test_it_may_be_broken_off_inside_a_round(whole, call, tmp_path):
-    broken = small().keep(tmp_path / "run")
+    broken = small(out=tmp_path / "run")
     interrupt_verb(broken, "mix", call)
     broken.go()
     # The round's release was in the ledger, its messages were counted: the last whole round is what stays.
     assert broken.t == call - 1 == len(broken.task.ledger) == broken.network.traffic.rounds
-    assert_same(small().resume(tmp_path / "run").go(), whole)
+    assert_same(small(out=tmp_path / "run", resume=True).go(), whole)
 
 
 @pytest.mark.parametrize("call", [1, 3, 4])
 def test_it_may_be_broken_off_while_it_is_measured(whole, call, tmp_path):
-    broken = small().keep(tmp_path / "run")
+    broken = small(out=tmp_path / "run")
     interrupt_verb(broken, "mean", call)
     broken.go()
-    assert_same(small().resume(tmp_path / "run").go(), whole)
+    assert_same(small(out=tmp_path / "run", resume=True).go(), whole)
 
 
 def test_it_may_be_broken_off_again_and_again(whole, tmp_path):
-    small().keep(tmp_path / "run").go(interrupt_after(1))
+    small(out=tmp_path / "run", observers=[interrupt_after(1)]).go()
     for round_ in (2, 5, 6, 11):
-        small().resume(tmp_path / "run").go(interrupt_after(round_))
-    assert_same(small().resume(tmp_path / "run").go(), whole)
+        small(out=tmp_path / "run", resume=True, observers=[interrupt_after(round_)]).go()
+    assert_same(small(out=tmp_path / "run", resume=True).go(), whole)
 
 
 def test_it_goes_on_in_the_same_process_too(whole, tmp_path):
-    run = small().go(interrupt_after(7))
+    run = small(observers=[interrupt_after(7)]).go()
     interrupt_verb(run, "mix", 2)
     assert run.go().t == 8
     assert_same(run.go(), whole)
@@ -99,29 +100,24 @@ def test_it_goes_on_in_the_same_process_too(whole, tmp_path):
 
 
 def test_a_crash_loses_no_more_than_the_rounds_since_the_last_evaluation(whole, tmp_path):
-    running = small().keep(tmp_path / "run")
-
-    def crash(run):
-        if run.t == 8:
-            shutil.copytree(tmp_path / "run", tmp_path / "crashed")
-
-    running.go(crash)
-    resumed = small().resume(tmp_path / "crashed")
+    crash = AfterRound(8, lambda run: shutil.copytree(tmp_path / "run", tmp_path / "crashed"))
+    small(out=tmp_path / "run", observers=[crash]).go()
+    resumed = small(out=tmp_path / "crashed", resume=True)
     assert resumed.t == 5
     assert_same(resumed.go(), whole)
 
 
 def test_resuming_a_finished_run_does_nothing_more(whole, tmp_path):
-    small().keep(tmp_path / "run").go()
+    small(out=tmp_path / "run").go()
     before = (tmp_path / "run/history.csv").read_bytes()
-    resumed = small().resume(tmp_path / "run")
+    resumed = small(out=tmp_path / "run", resume=True)
     interrupt_verb(resumed, "mix", 1)
     assert_same(resumed.go(), whole)
     assert (tmp_path / "run/history.csv").read_bytes() == before
 
 
 def test_the_folder_tells_the_same_story_as_the_run(tmp_path):
-    run = small().keep(tmp_path / "run").go()
+    run = small(out=tmp_path / "run").go()
     table = pd.read_csv(tmp_path / "run/history.csv")
     assert table.columns.tolist() == list(run.history[0])
     assert table["round"].tolist() == [0, 5, 10, 12]
@@ -137,7 +133,7 @@ def test_the_folder_tells_the_same_story_as_the_run(tmp_path):
 def refused(folder, *words, **changes):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     with pytest.raises(TacitError) as refusal:
-        small(**changes).resume(folder)
+        small(**changes, out=folder, resume=True)
     for word in words:
         assert word in str(refusal.value)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
@@ -145,7 +141,7 @@ def refused(folder, *words, **changes):
 
 @pytest.fixture
 def stopped(tmp_path):
-    small().keep(tmp_path / "run").go(interrupt_after(7))
+    small(out=tmp_path / "run", observers=[interrupt_after(7)]).go()
     return tmp_path / "run"
 
 
@@ -167,7 +163,7 @@ def test_a_checkpoint_of_another_program_is_refused(stopped):
 
 @pytest.mark.parametrize("changes", [{"algorithm": {"name": "sgp"}}, {"graph": {"name": "ring", "nodes": 4}}])
 def test_a_checkpoint_of_another_run_is_refused(stopped, changes, tmp_path):
-    small(**changes).keep(tmp_path / "other").go(interrupt_after(7))
+    small(**changes, out=tmp_path / "other", observers=[interrupt_after(7)]).go()
     shutil.copy(tmp_path / "other/checkpoint.safetensors", stopped)
     refused(stopped, "belongs to another run")
 
@@ -182,7 +178,7 @@ def test_no_checkpoint_is_refused(stopped):
 
 
 def test_a_ledger_that_tells_too_little_is_refused(stopped, tmp_path):
-    small().keep(tmp_path / "young").go(interrupt_after(3))
+    small(out=tmp_path / "young", observers=[interrupt_after(3)]).go()
     shutil.copy(tmp_path / "young/ledger.sqlite", stopped)
     refused(stopped, "holds 3 steps, fewer than the 7 of the run")
 

@@ -10,7 +10,7 @@ import torch
 
 from tacit.errors import TacitError
 from tacit.privacy.ledger import Ledger
-from tacit.runs.cost import Cost
+from tacit.runs import PrivacyMeter
 from tacit.sites.build import build_site
 from tacit.sites.config import SiteConfig
 from tacit.sites.private_state import KEY, LEDGER, open_private_state
@@ -124,7 +124,7 @@ def test_a_seed_is_not_mixed_with_a_key(node):
 def test_what_is_said_of_the_noise(node):
     """A site repeats its noise from a secret key, and that is no simulation; from a seed it is one."""
     part = build_site(SiteConfig.load(node))
-    assert "simulation" not in (Cost(part.task, part.algorithm, part.delta).planned().note or "")
+    assert "simulation" not in (PrivacyMeter(part.task, part.algorithm, part.delta).planned().note or "")
     change(node, noise_seed=5, state="other")
     part = build_site(SiteConfig.load(node))
-    assert "this is a simulation" in Cost(part.task, part.algorithm, part.delta).planned().note
+    assert "this is a simulation" in PrivacyMeter(part.task, part.algorithm, part.delta).planned().note

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tacit.reports import Record, page, write_page
+from tacit.reports import Record, ReportPage, page, write_page
 from tacit.runs import Config, from_config
 from tests.reports.test_browser import UNKNOWN
 
@@ -19,7 +19,11 @@ BASE = {
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory):
-    return from_config(Config.parse(BASE)).keep(tmp_path_factory.mktemp("threats") / "mixed").go().out
+    return (
+        from_config(Config.parse(BASE), out=tmp_path_factory.mktemp("threats") / "mixed", observers=[ReportPage()])
+        .go()
+        .out
+    )
 
 
 def test_the_report_lists_every_adversary_and_draws_the_pairs(mixed, visit):
@@ -42,7 +46,7 @@ def test_the_pairs_fit_on_a_phone_without_scrolling(mixed, visit):
 
 def test_no_heat_map_if_all_pairs_have_the_same_epsilon(mixed, tmp_path):
     ring = Config.parse(BASE | {"graph": {"name": "ring", "nodes": 5}})
-    record = Record.read(from_config(ring).keep(tmp_path / "ring").go().out)
+    record = Record.read(from_config(ring, out=tmp_path / "ring", observers=[ReportPage()]).go().out)
     html = page([record])
     assert record.threats["pairs"] is None
     assert 'id="against"' in html
@@ -53,7 +57,7 @@ def test_no_heat_map_if_all_pairs_have_the_same_epsilon(mixed, tmp_path):
 
 def test_a_run_without_noise_has_no_epsilon_against_anyone(tmp_path):
     plain = Config.parse(BASE | {"algorithm": {"name": "sgp"}})
-    html = page([Record.read(from_config(plain).keep(tmp_path / "plain").go().out)])
+    html = page([Record.read(from_config(plain, out=tmp_path / "plain", observers=[ReportPage()]).go().out)])
     section = html[html.index('id="against"') :].split("</section>")[0]
     assert section.count("<strong>none</strong>: values left the nodes without noise.") == 4
 

@@ -18,7 +18,7 @@ from tacit.privacy.planning import guarantee
 from tacit.privacy.statement import rounded_down, rounded_up
 from tacit.runs.build import from_config, named_algorithm, with_target
 from tacit.runs.config import Batch, Config, PrivacyTarget
-from tacit.runs.cost import Cost
+from tacit.runs.privacy_meter import PrivacyMeter
 from tacit.tasks.gradients import Engine
 
 _NODES = 3  # of each little network: neighbours on both sides are all that an audited node needs
@@ -164,7 +164,7 @@ def attacked(
         watch(t + 1)
     rate = float(method.privacy.sampling(task).rate[0])
     evidence = gathered(network.transcript(), there, rate, method.rounds)
-    stated = Cost(task, method, privacy.delta).spent(method.rounds)
+    stated = PrivacyMeter(task, method, privacy.delta).spent(method.rounds)
     return Audit(
         algorithm=method.title,
         lower=evidence.lower(privacy.delta, confidence),

@@ -14,7 +14,7 @@ from tacit.audit.worlds import FAR
 from tacit.graphs import Graph
 from tacit.networks import Simulated
 from tacit.privacy.bounded import Relation
-from tacit.runs.build import Own
+from tacit.runs import UserParts
 from tacit.tasks import Clip, Model, Task
 from tacit.tasks.gradients import FunctionObjective
 from tacit.tasks.layout import Layout
@@ -96,7 +96,7 @@ class Planted(Model):
         return torch.where(y < self._classes, real, mark)
 
 
-def planted(task: Task, coins: Flags, node: int, relation: Relation) -> Own:
+def planted(task: Task, coins: Flags, node: int, relation: Relation) -> UserParts:
     """The parts of a task with canaries among the records of one node, as `coins` fell.
 
     They take the place of as many records, so that the node holds no more than it did, if they are no more than those.
@@ -113,7 +113,7 @@ def planted(task: Task, coins: Flags, node: int, relation: Relation) -> Own:
     )
     shards = list(task.shards)
     shards[node] = np.concatenate([shards[node][count:], len(data.y) + np.arange(count)])
-    return Own(data=more, sharding=shards, model=model)
+    return UserParts(data=more, sharding=shards, model=model)
 
 
 class Wiretap(Simulated):

@@ -18,9 +18,8 @@ from tacit.audit.scores import linear
 from tacit.errors import TacitError
 from tacit.privacy.gdp import epsilon_to_mu
 from tacit.privacy.noise import Noise
-from tacit.runs.build import from_config
+from tacit.runs import PrivacyMeter, from_config
 from tacit.runs.config import Config
-from tacit.runs.cost import Cost
 
 _LEAST = 100  # canaries from which a quarter can be learned from
 _ORDERS = 4  # running totals of orders 0 to 3 of what is heard
@@ -82,7 +81,7 @@ def one_run(
         state = method.round(t, state, task, network)
         network.end_round()
         watch(t + 1)
-    stated = Cost(task, method, delta).spent(method.rounds)
+    stated = PrivacyMeter(task, method, delta).spent(method.rounds)
     guaranteed = None if stated.guaranteed is None else float(stated.per_node[node])
     told = guessed(totals(network.heard()), coins, confidence, epsilon_to_mu(min(guaranteed or _USUAL, _USUAL), delta))
     return OneRun(

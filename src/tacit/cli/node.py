@@ -25,6 +25,7 @@ def node(
     """Run one site: its own data, its own ledger, its neighbours over mutual TLS. Started again, it goes on."""
     import logging
 
+    from tacit.reports import ReportPage
     from tacit.sites import logs
     from tacit.sites.build import build_site
     from tacit.sites.config import SiteConfig
@@ -43,7 +44,7 @@ def node(
             logging.getLogger("tacit.sites").setLevel(logging.DEBUG)
         stack.enter_context(logs.capture_native_stderr())
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: a clean end, to be taken up again
-        running = Node(build_site(site))
+        running = Node(build_site(site), observers=[ReportPage()])
         if site.metrics_address is not None:
             stack.enter_context(MetricsServer(site.metrics_address, running.status))
         result = running.go()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +15,7 @@ from tacit.errors import TacitError
 
 if TYPE_CHECKING:
     from tacit.networks import Ranks
-    from tacit.runs import Run
+    from tacit.runs import Observer, Run
 
 
 @app.command()
@@ -48,9 +47,8 @@ def train(
         raise typer.Exit(start(workers, sys.argv[1:]))
     with joined(patience) as ranks:
         run = _new(config, settings, out_dir, ranks) if resume is None else _stopped(resume, ranks)
-        _go(run, ranks)
-        result = run.result()
-        if run.network.leads:
+        result = run.go().result()
+        if run.coordinator.is_leader:
             tell = emit if as_json else partial(_report, run)
             tell(result)
     if run.interrupted:
@@ -68,7 +66,7 @@ def _new(path: Path | None, settings: list[str], out: Path | None, ranks: Ranks 
     if ranks is not None:
         folder = Path(ranks.texts(str(folder))[0])  # while it is chosen, nobody may have made it yet
     with _preparing("the noise for the privacy asked for", ranks):
-        return from_config(config, ranks=ranks).keep(folder)
+        return from_config(config, ranks=ranks, out=folder, observers=_observers(ranks))
 
 
 def _stopped(folder: Path, ranks: Ranks | None) -> Run:
@@ -78,7 +76,7 @@ def _stopped(folder: Path, ranks: Ranks | None) -> Run:
     if not config.is_file():
         raise TacitError(f"{folder} is not the folder of a run: there is no {config}")
     with _preparing("the state the run was left in", ranks):
-        return from_config(Config.load(config), ranks=ranks).resume(folder)
+        return from_config(Config.load(config), ranks=ranks, out=folder, resume=True, observers=_observers(ranks))
 
 
 def _preparing(what: str, ranks: Ranks | None) -> AbstractContextManager[object]:
@@ -86,24 +84,15 @@ def _preparing(what: str, ranks: Ranks | None) -> AbstractContextManager[object]
     return nullcontext() if quiet else err.status(f"Preparing: data, graph, and {what}")
 
 
-def _go(run: Run, ranks: Ranks | None) -> None:
-    """The rounds, with a bar for the one who watches; Ctrl-C stops all processes after the same round."""
+def _observers(ranks: Ranks | None) -> list[Observer]:
+    """A progress bar in the process that prints, and the report; Ctrl-C stops all ranks after the same round."""
+    from tacit.reports import ReportPage
     from tacit.runs.progress import ProgressBar
+    from tacit.runs.workers import SynchronisedInterrupt
 
-    with ExitStack() as stack:
-        watchers: list[Callable[[Run], None]] = []
-        if run.network.leads:
-            watchers.append(stack.enter_context(ProgressBar(run)).update)
-        if ranks is not None:
-            from tacit.runs.workers import Halt
-
-            watchers.append(stack.enter_context(Halt(ranks).listening()))
-
-        def watch(run: Run) -> None:
-            for each in watchers:
-                each(run)
-
-        run.go(watch)
+    bar = [ProgressBar()] if ranks is None or ranks.leads else []
+    interrupt = [] if ranks is None else [SynchronisedInterrupt(ranks)]
+    return [*bar, ReportPage(), *interrupt]
 
 
 def _report(run: Run, result: dict[str, Any]) -> None:
@@ -119,5 +108,5 @@ def _report(run: Run, result: dict[str, Any]) -> None:
     say(run.privacy.sentence())
     say(f"Everything is in {run.out}; the page to look at is {run.out}/report.html.")
     if run.interrupted:
-        workers = f" --workers {run.network.processes}" if run.network.processes > 1 else ""
+        workers = f" --workers {run.coordinator.processes}" if run.coordinator.processes > 1 else ""
         say(f"Go on with: tacit train --resume {run.out}{workers}")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from tacit.compare.entries import Entry, entries
 from tacit.errors import TacitError
 from tacit.privacy.statement import rounded_up
-from tacit.reports import PAGE, Record, page
+from tacit.reports import PAGE, Record, ReportPage, page
 from tacit.runs import Config, from_config, storage
 from tacit.runs.parallel import side_by_side
 from tacit.runs.progress import counting
@@ -74,9 +74,8 @@ def compare(
 
 def run(job: Job) -> str:
     """Begin, or go on with, one run, to its end."""
-    made = from_config(job.config)
-    made = made.resume(job.folder) if (job.folder / "config.toml").is_file() else made.keep(job.folder)
-    made.go()
+    begun = (job.folder / "config.toml").is_file()
+    made = from_config(job.config, out=job.folder, resume=begun, observers=[ReportPage()]).go()
     if made.interrupted:
         raise KeyboardInterrupt
     accuracy = made.result()["accuracy"]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +13,7 @@ from torch import Tensor
 
 from tacit.errors import TacitError
 from tacit.graphs import Graph
-from tacit.networks.network import Costs, Network, Nodes, Traffic
+from tacit.networks.network import Costs, Network, Nodes
 from tacit.networks.ranks import Ranks
 from tacit.networks.simulated import csr_tensor
 
@@ -54,42 +52,6 @@ class Cluster(Network):
         self._ranks = ranks
         self._buffer = torch.empty(0, dtype=torch.uint8)  # kept, since its size changes with the round
         self._first = np.array([ranks.block(graph.nodes, rank)[0] for rank in range(ranks.size)])
-
-    @property
-    def leads(self) -> bool:
-        return self._ranks.leads
-
-    @property
-    def processes(self) -> int:
-        return self._ranks.size
-
-    def folder(self, out: Path) -> Path:
-        return self._ranks.folder(out)
-
-    def everywhere(self, rows: Tensor) -> Tensor:
-        return torch.cat(self._ranks.rows(rows))
-
-    def texts(self, text: str) -> list[str]:
-        return self._ranks.texts(text)
-
-    @contextmanager
-    def leader_first(self) -> Iterator[None]:
-        with self._ranks.leader_first():
-            yield
-
-    @property
-    def whole(self) -> bool:
-        return not self._ranks.stopped
-
-    def stop(self, why: str) -> None:
-        self._ranks.stop(why)
-
-    def total(self) -> Traffic:
-        own = self.traffic
-        messages, sent = self._ranks.sum(torch.tensor([own.messages, own.bytes])).tolist()
-        rounds, most = self._ranks.max(torch.tensor([own.rounds, own.bytes_out])).tolist()
-        by_node = np.broadcast_to(own.by_node, (2, len(self.nodes))).T.copy()
-        return Traffic(messages, sent, rounds, most, self.everywhere(torch.from_numpy(by_node)).numpy().T)
 
     def _mix(self, t: int, values: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         plan = self._at("mix", t, lambda: self._mixing(t))
@@ -137,7 +99,7 @@ class Cluster(Network):
         try:
             super()._check(t, owners, *values)
         except TacitError as error:
-            self.stop(str(error))
+            self._ranks.stop(str(error))
             raise
 
     def _mixing(self, t: int) -> _Mixing:

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -143,47 +142,6 @@ class Network(ABC):
             yield
         finally:
             self.traffic = before
-
-    # A run may be spread over processes. These are for the run, no messages of nodes.
-
-    @property
-    def leads(self) -> bool:
-        """Whether this process speaks for the run: it prints, and writes what is told once."""
-        return True
-
-    @property
-    def processes(self) -> int:
-        """How many processes the run is spread over."""
-        return 1
-
-    def folder(self, out: Path) -> Path:
-        """Where this process keeps its part of a run that is kept in `out`."""
-        return out
-
-    def everywhere(self, rows: Tensor) -> Tensor:
-        """Rows of all the run's processes, one after the other: by node id, where there is one a hosted node."""
-        return rows
-
-    def texts(self, text: str) -> list[str]:
-        """What each of the run's processes says."""
-        return [text]
-
-    @contextmanager
-    def leader_first(self) -> Iterator[None]:
-        """What is inside is done by the process that leads, and then by the others."""
-        yield
-
-    @property
-    def whole(self) -> bool:
-        """Whether all the run's processes are still there, as far as this one has noticed."""
-        return True
-
-    def stop(self, why: str) -> None:  # noqa: B027  (where there is one process, nobody waits)
-        """Nothing more will be said by this process: others need not wait for it."""
-
-    def total(self) -> Traffic:
-        """What the nodes of all the run's processes have sent, by now: a copy."""
-        return replace(self.traffic)
 
     def _at(self, what: object, t: int, make: Callable[[], M]) -> M:
         """What is made of the graph of round t: once for a periodic graph; that of a random one is not kept."""

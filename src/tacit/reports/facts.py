@@ -25,7 +25,7 @@ _TESTED = 1000  # nodes, as each is a call of its own
 def write_facts(run: Run, folder: Path) -> None:
     """Bring the files up to date with the run, by the one of its processes that leads."""
     rows = node_rows(run)
-    if not run.network.leads:
+    if not run.coordinator.is_leader:
         return
     storage.write_history(folder / NODES, rows)
     storage.write_json(folder / GRAPH, drawing(run.network.graph))
@@ -36,8 +36,8 @@ def node_rows(run: Run) -> list[dict[str, Any]]:
     """A row a node of the run; a cell is None where there is no such number, or where it would take too long."""
     task, spent = run.task, run.privacy.per_node
     own = np.stack([task.nodes, task.sizes, task.sampler.sampling.rate, _accuracies(run)], axis=1)
-    facts = run.network.everywhere(torch.from_numpy(own)).tolist()
-    messages, sent = np.broadcast_to(run.network.total().by_node, (2, len(facts)))
+    facts = run.coordinator.all_gather(torch.from_numpy(own)).tolist()
+    messages, sent = np.broadcast_to(run.coordinator.total_traffic(run.network).by_node, (2, len(facts)))
     return [
         {
             "node": int(node),

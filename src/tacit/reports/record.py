@@ -18,7 +18,7 @@ from tacit.privacy.statement import Privacy
 from tacit.reports.facts import GRAPH, NODES, THREATS
 from tacit.reports.findings import AUDIT, Findings
 from tacit.runs import storage
-from tacit.runs.run import TRACE
+from tacit.runs.run_folder import TRACE
 
 Row = dict[str, Any]
 LEDGER = "ledger.sqlite"

@@ -17,8 +17,7 @@ from tacit.reproduce.cells import Cell
 from tacit.reproduce.graph_measurement import measure_study
 from tacit.reproduce.graph_study import GraphStudy
 from tacit.reproduce.metrics import CURVE, METRICS, Result, failed
-from tacit.runs import from_config, storage
-from tacit.runs.build import Own
+from tacit.runs import UserParts, from_config, storage
 from tacit.runs.parallel import side_by_side
 from tacit.runs.progress import counting
 from tacit.tasks import Dataset, datasets
@@ -64,7 +63,7 @@ def measure(cell: Cell) -> Result:
         return {"title": cell.title, **measure_study(cell.config)}
     began = time.monotonic()
     data = _data(cell.config.data.name, json.dumps(cell.config.data.parameters), cell.held_out)
-    run = from_config(cell.config, Own(data=data))
+    run = from_config(cell.config, UserParts(data=data))
     error: str | None = None
     try:
         run.go()

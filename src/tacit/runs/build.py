@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,14 +18,16 @@ from tacit.algorithms import Algorithm, algorithms
 from tacit.algorithms.algorithm import by_id
 from tacit.errors import TacitError
 from tacit.graphs import Dropout, Graph, graphs, require
-from tacit.networks import Cluster, Costs, Network, Ranks, Simulated
+from tacit.networks import Cluster, Coordinator, Costs, Network, RankCoordinator, Ranks, Simulated
 from tacit.privacy.budget import Budget
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
 from tacit.privacy.planning import calibrated, plan
 from tacit.registry import invalid
 from tacit.runs.config import CHOICES, FROM_PYTHON, Choice, Config, Drops, Penalty, PrivacyTarget, Section, Sharing
+from tacit.runs.observer import Observer
 from tacit.runs.run import Run
+from tacit.runs.run_folder import RunFolder
 from tacit.tasks import Dataset, Model, Task, datasets, models, shards
 
 Shards = list[npt.NDArray[np.int64]]
@@ -31,8 +35,8 @@ K = TypeVar("K", bound=Section)
 
 
 @dataclass(frozen=True)
-class Own:
-    """Parts that the user made; the config names the rest."""
+class UserParts:
+    """Parts of a run given as objects; the config names the others."""
 
     data: Dataset | None = None
     sharding: Shards | None = None
@@ -41,50 +45,102 @@ class Own:
     algorithm: Algorithm[Any] | None = None
 
 
-def from_config(config: Config, own: Own | None = None, ranks: Ranks | None = None) -> Run:
-    """The run a config describes, ready to go; with `ranks`, this one's part of it. Names and parameters are checked
-    before data are loaded."""
-    own = own or Own()
-    check_names(config, own)
-    algorithm = (own.algorithm or named_algorithm(config.algorithm)).with_rounds(config.rounds)
-    graph = own.graph or named_graph(config.graph)
+def from_config(
+    config: Config,
+    parts: UserParts | None = None,
+    *,
+    ranks: Ranks | None = None,
+    out: Path | None = None,
+    resume: bool = False,
+    observers: Sequence[Observer] = (),
+) -> Run:
+    """Build the run that a config describes. Names and parameters are checked before data are loaded.
+
+    Args:
+        config: The config.
+        parts: Objects to use in place of what the config names.
+        ranks: The process group of a cluster; this process then hosts its block of the nodes.
+        out: The folder to keep the run in. A run that cannot begin leaves no folder behind.
+        resume: Continue the run in `out` from its last checkpoint instead of starting a new one.
+        observers: Notified after the run's folder.
+
+    Raises:
+        TacitError: The config is invalid, or the run cannot be kept or resumed in `out`.
+    """
+    parts = parts or UserParts()
+    check_names(config, parts)
+    algorithm = (parts.algorithm or named_algorithm(config.algorithm)).with_rounds(config.rounds)
+    graph = parts.graph or named_graph(config.graph)
     require(graph, *algorithm.needs, who=algorithm.title)
-    data = own.data or datasets.build(config.data.name, config.data.parameters)
-    parts = own.sharding or _shards(config.sharding, data, graph.nodes, config.seed)
-    if any(len(part) and not 0 <= part.min() <= part.max() < len(data.y) for part in parts):
-        raise TacitError(f"shards hold record numbers from 0 to {len(data.y) - 1}, and here is another one")
-    if len(parts) != graph.nodes:
-        raise TacitError(f"there are {len(parts)} shards for a graph of {graph.nodes} nodes: they must be as many")
+    data = parts.data or datasets.build(config.data.name, config.data.parameters)
+    shards_ = parts.sharding or _shards(config.sharding, data, graph.nodes, config.seed)
+    _check_shards(shards_, len(data.y), graph.nodes)
+    model = named_model(config, data, algorithm) if parts.model is None else _shared(parts.model, algorithm)
+    costs = Costs(**config.network.model_dump())
+    network: Network = Simulated(graph, costs) if ranks is None else Cluster(graph, ranks, costs)
+    coordinator = Coordinator() if ranks is None else RankCoordinator(ranks)
+    folder = None if out is None else (RunFolder.open if resume else RunFolder.create)(out, coordinator)
+    try:
+        ledger = Ledger() if folder is None else folder.ledger
+        # A rank calibrates the noise for all nodes, then hosts its own.
+        task = task_of(
+            config, model, data, shards_, Noise.from_seed(config.seed), ledger=ledger if ranks is None else None
+        )
+        algorithm, budget = with_target(algorithm, task, graph, config.privacy)
+        if ranks is not None:
+            task, budget = task.host(network.nodes.tolist(), ledger), budget and budget.among(network.nodes)
+        ledger.budget = budget
+        run = Run(
+            task,
+            algorithm,
+            network,
+            coordinator=coordinator,
+            observers=observers if folder is None else [folder, *observers],
+            delta=config.privacy.delta,
+            evaluate_every=config.evaluate_every,
+            measure=config.measure,
+            config=config.as_dict(),
+        )
+        if folder is not None:
+            folder.begin(run)
+    except BaseException:
+        if folder is not None:
+            folder.discard()
+        raise
+    return run
+
+
+def _check_shards(parts: Shards, records: int, nodes: int) -> None:
+    if any(len(part) and not 0 <= part.min() <= part.max() < records for part in parts):
+        raise TacitError(f"shards hold record numbers from 0 to {records - 1}, and here is another one")
+    if len(parts) != nodes:
+        raise TacitError(f"there are {len(parts)} shards for a graph of {nodes} nodes: they must be as many")
     held = np.concatenate(parts)
     if len(np.unique(held)) < len(held):
         raise TacitError("shards share records: each record belongs to one node, and counts there once")
-    model = named_model(config, data, algorithm) if own.model is None else _shared(own.model, algorithm)
-    task = task_of(config, model, data, parts, Noise.from_seed(config.seed))
-    algorithm, budget = with_target(algorithm, task, graph, config.privacy)
-    costs = Costs(**config.network.model_dump())
-    network: Network = Simulated(graph, costs)
-    if ranks is not None:
-        network = Cluster(graph, ranks, costs)
-        task, budget = task.host(network.nodes.tolist()), budget and budget.among(network.nodes)
-    task.ledger = Ledger(budget=budget)
-    return Run(
-        task,
-        algorithm,
-        network,
-        delta=config.privacy.delta,
-        evaluate_every=config.evaluate_every,
-        measure=config.measure,
-        config=config.as_dict(),
-    )
 
 
 def task_of(
-    config: Config, model: Model, data: Dataset, parts: Shards, noise: Noise, nodes: npt.NDArray[np.int64] | None = None
+    config: Config,
+    model: Model,
+    data: Dataset,
+    parts: Shards,
+    noise: Noise,
+    nodes: npt.NDArray[np.int64] | None = None,
+    ledger: Ledger | None = None,
 ) -> Task:
     """The task of the nodes that hold these parts of the data, with batches as the config has them."""
-    batch = config.batch.model_dump(exclude={"size"})
-    public = Noise.from_seed(config.seed)
-    task = Task(model, data, parts, batch=config.batch.size, noise=noise, public=public, nodes=nodes, **batch)
+    task = Task(
+        model,
+        data,
+        parts,
+        batch=config.batch.size,
+        noise=noise,
+        ledger=ledger,
+        public=Noise.from_seed(config.seed),
+        nodes=nodes,
+        **config.batch.model_dump(exclude={"size"}),
+    )
     _warn_of_large_delta(config.privacy.delta, int(task.sizes.min()))
     return task
 
@@ -125,9 +181,9 @@ def with_target(
     return algorithm, budget
 
 
-def check_names(config: Config, own: Own) -> None:
+def check_names(config: Config, parts: UserParts) -> None:
     """Refuse names and parameters that are not known, of the parts that the user has not made."""
-    choices = {kind: getattr(config, kind) for kind in CHOICES if getattr(own, kind) is None}
+    choices = {kind: getattr(config, kind) for kind in CHOICES if getattr(parts, kind) is None}
     for kind, choice in choices.items():
         if choice.name.startswith(FROM_PYTHON):
             raise TacitError(

@@ -13,12 +13,12 @@ import numpy as np
 from torch import Tensor
 
 from tacit.errors import TacitError
-from tacit.networks import Network, Traffic
+from tacit.networks import Coordinator, Traffic
 from tacit.privacy.ledger import Ledger
 from tacit.runs import storage
 
 FILE = "checkpoint.safetensors"
-EARLIER = "earlier.safetensors"  # of a run spread over processes: the checkpoint before, if not all wrote the last one
+PREVIOUS = "previous.safetensors"  # of a run over several processes, in case not all of them wrote the last one
 
 
 @dataclass(frozen=True)
@@ -47,21 +47,24 @@ class Checkpoint:
         """The state."""
         return _tensors(self.state, title)
 
-    def save(self, folder: Path, title: str, seconds: float, processes: int = 1) -> None:
-        if processes > 1 and (folder / FILE).exists():
-            os.replace(folder / FILE, folder / EARLIER)
+    def save(
+        self, folder: Path, title: str, seconds: float, processes: int = 1, *, keeps_previous: bool = False
+    ) -> None:
+        """Write the checkpoint into `folder`; with `keeps_previous`, the one that is there is kept beside it."""
+        if keeps_previous and (folder / FILE).exists():
+            os.replace(folder / FILE, folder / PREVIOUS)
         storage.write_checkpoint(folder / FILE, self.tensors(title), self.facts(title, seconds, processes))
 
     @classmethod
     def load(
-        cls, folder: Path, start: Checkpoint, title: str, config: Mapping[str, Any], network: Network
+        cls, folder: Path, start: Checkpoint, title: str, config: Mapping[str, Any], coordinator: Coordinator
     ) -> tuple[Checkpoint, float]:
         """The last checkpoint that all processes of the run have kept in their `folder`, and the seconds spent so far,
         if it is the run begun at `start`."""
-        path = folder / (FILE if network.processes == 1 else _common(folder, network))
+        path = folder / (FILE if coordinator.processes == 1 else _common(folder, coordinator))
         tensors, facts = storage.read_checkpoint(path)
         kept = facts.get("processes", 1)
-        if kept != network.processes:
+        if kept != coordinator.processes:
             how = f"with --workers {kept}" if kept > 1 else "without --workers"
             raise TacitError(f"{folder} was kept by {kept} process{'es' if kept > 1 else ''}: resume it {how}")
         _same_config(folder / "config.toml", config)
@@ -87,15 +90,17 @@ class Checkpoint:
             )
 
 
-def _common(folder: Path, network: Network) -> str:
+def _common(folder: Path, coordinator: Coordinator) -> str:
     """The file with the last checkpoint that every process has: between two evaluations nobody gets ahead by two."""
     mine = {
-        storage.read_checkpoint(path)[1]["t"]: path.name for path in (folder / EARLIER, folder / FILE) if path.is_file()
+        storage.read_checkpoint(path)[1]["t"]: path.name
+        for path in (folder / PREVIOUS, folder / FILE)
+        if path.is_file()
     }
-    everyones = [set(map(int, text.split())) for text in network.texts(" ".join(map(str, mine)))]
+    everyones = [set(map(int, text.split())) for text in coordinator.gather_strings(" ".join(map(str, mine)))]
     common = set.intersection(*everyones)
     if not common:
-        raise TacitError(f"there is no checkpoint in {folder} that all {network.processes} processes have kept")
+        raise TacitError(f"there is no checkpoint in {folder} that all {coordinator.processes} processes have kept")
     return mine[max(common)]
 
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tacit.privacy.statement import rounded_up
+from tacit.runs.observer import Observer
 from tacit.runs.run import Run
 
 
-class ProgressBar:
-    """Rounds done, loss, accuracy, guaranteed ε so far, time left; without a terminal, a line an evaluation."""
+class ProgressBar(Observer):
+    """Shows rounds, loss, accuracy, guaranteed ε so far and the remaining time on standard error.
 
-    def __init__(self, run: Run) -> None:
+    Without a terminal it prints one line per evaluation.
+    """
+
+    def __init__(self) -> None:
         self._console = Console(stderr=True)
         self._progress = Progress(
             TextColumn("{task.description}"),
@@ -27,22 +30,19 @@ class ProgressBar:
             console=self._console,
             disable=not self._console.is_terminal,
         )
+
+    def on_start(self, run: Run) -> None:
         title = run.algorithm.title.replace("[", r"\[")  # Dyn[C] is no markup
         self._bar = self._progress.add_task(title, total=run.rounds, completed=run.t, numbers=numbers(run))
+        self._progress.start()
 
-    def update(self, run: Run) -> None:
+    def on_round(self, run: Run) -> None:
         self._progress.update(self._bar, completed=run.t, numbers=numbers(run))
         if self._progress.disable and run.history[-1]["round"] == run.t:
             line = f"round {run.t} of {run.rounds}  {numbers(run)}"
             self._console.print(line, highlight=False, soft_wrap=True)
 
-    def __enter__(self) -> ProgressBar:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def on_finish(self, run: Run) -> None:
         self._progress.stop()
 
 

@@ -14,7 +14,7 @@ from torch import nn
 from tacit.algorithms import Algorithm
 from tacit.errors import TacitError
 from tacit.graphs import Graph, from_networkx
-from tacit.runs.build import Own, from_config
+from tacit.runs.build import UserParts, from_config
 from tacit.runs.config import FROM_PYTHON, Config
 from tacit.runs.progress import ProgressBar
 from tacit.runs.run import Run
@@ -71,20 +71,18 @@ def train(
     )
     if resume and out is None:
         raise TacitError("resume=True needs out, the folder of the run to go on with")
-    own = Own(
+    parts = UserParts(
         data=None if isinstance(data, str) else _dataset(data),
         sharding=None if isinstance(sharding, str) else [np.asarray(part, np.int64) for part in sharding],
         model=None if isinstance(model, str) else model,
         graph=None if isinstance(graph, str) else _graph(graph),
         algorithm=None if isinstance(algorithm, str) else algorithm,
     )
-    run = from_config(config, own)
-    if out is not None:
-        run = run.resume(Path(out)) if resume else run.keep(Path(out))
-    if not progress:
-        return run.go()
-    with ProgressBar(run) as bar:
-        return run.go(bar.update)
+    from tacit.reports import ReportPage
+
+    observers = [*([ProgressBar()] if progress else []), ReportPage()]
+    folder = None if out is None else Path(out)
+    return from_config(config, parts, out=folder, resume=resume, observers=observers).go()
 
 
 def _named(part: object) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ import torch
 
 from tacit.errors import TacitError
 from tacit.networks.ranks import MEETING, Ranks
+from tacit.runs.observer import Observer
 
 if TYPE_CHECKING:
     from tacit.runs.run import Run
@@ -82,37 +83,37 @@ def _await(ranks: Sequence[subprocess.Popen[bytes]]) -> None:
         time.sleep(0.05)
 
 
-class Halt:
-    """Stops all ranks after the same round when one of them is told to, by Ctrl-C or by the end of who started it.
+class SynchronisedInterrupt(Observer):
+    """Stops all ranks after the same round when one of them is interrupted or the process that started it has ended.
 
-    Ranks ask each other about twice a second: each time they agree on the round in which they ask again.
+    The ranks compare notes about twice per second: each time they agree on the round of the next comparison.
     """
 
     def __init__(self, ranks: Ranks) -> None:
-        self._ranks, self._told, self._next = ranks, False, 0
+        self._ranks, self._asked, self._next = ranks, False, 0
         self._before: tuple[int, float] | None = None
+        self._handling = ExitStack()
 
-    @contextmanager
-    def listening(self) -> Iterator[Callable[[Run], None]]:
-        """A watcher for `Run.go`."""
+    def on_start(self, run: Run) -> None:
+        def ask(number: int, _: FrameType | None) -> None:
+            self._asked = True
+            signal.signal(number, signal.SIG_DFL)  # a second Ctrl-C ends the process at once
 
-        def tell(number: int, _: FrameType | None) -> None:
-            self._told = True
-            signal.signal(number, signal.SIG_DFL)  # who asks twice does not want to wait
+        self._handling.enter_context(_on_ctrl_c(ask))
 
-        with _on_ctrl_c(tell):
-            yield self._watch
-
-    def _watch(self, run: Run) -> None:
+    def on_round(self, run: Run) -> None:
         if run.t < self._next or run.t >= run.rounds:
             return
         now = time.monotonic()
         rounds, then = self._before or (run.t, now)
         pace = max(1, int((run.t - rounds) / max(now - then, 1e-3) * _OFTEN))
-        told, slowest = self._ranks.max(torch.tensor([int(self._told or _orphaned()), -pace])).tolist()
+        asked, slowest = self._ranks.max(torch.tensor([int(self._asked or _orphaned()), -pace])).tolist()
         self._next, self._before = run.t - slowest, (run.t, now)
-        if told:
+        if asked:
             raise KeyboardInterrupt
+
+    def on_finish(self, run: Run) -> None:
+        self._handling.close()
 
 
 def _orphaned() -> bool:

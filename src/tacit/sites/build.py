@@ -17,7 +17,7 @@ from tacit.privacy.budget import Budget
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
 from tacit.privacy.planning import plan
-from tacit.runs.build import Own, check_names, named_algorithm, named_graph, named_model, task_of, with_target
+from tacit.runs.build import UserParts, check_names, named_algorithm, named_graph, named_model, task_of, with_target
 from tacit.runs.config import Config
 from tacit.sites.config import SiteConfig
 from tacit.sites.description import NetworkDescription
@@ -65,7 +65,7 @@ def build_site(site: SiteConfig) -> SiteParts:
 
 
 def _trainer(site: SiteConfig, config: Config) -> SiteParts:
-    check_names(config, Own())
+    check_names(config, UserParts())
     algorithm = named_algorithm(config.algorithm).with_rounds(config.rounds)
     graph = named_graph(config.graph)
     require(graph, *algorithm.needs, who=algorithm.title)
@@ -74,9 +74,9 @@ def _trainer(site: SiteConfig, config: Config) -> SiteParts:
     form = (data.inputs, data.classes)
     description = NetworkDescription.of(config, names, graph, model, *form, labels=order, name=site.network_config.name)
     ledger, noise = open_private_state(site.state, _run(description, data.x.numpy(), data.y.numpy()), site.noise_seed)
-    task = task_of(config, model, data, [np.arange(len(data.y))], noise, np.array([site.node]))
+    task = task_of(config, model, data, [np.arange(len(data.y))], noise, np.array([site.node]), ledger)
     algorithm, budget = with_target(algorithm, task, graph, config.privacy)
-    task.ledger, ledger.budget = ledger, _covering(budget, config.rounds)
+    ledger.budget = _covering(budget, config.rounds)
     return SiteParts(site, site.node, config, description, graph, algorithm, task)
 
 
@@ -85,19 +85,21 @@ def _graph_learner(site: SiteConfig, config: Config) -> SiteParts:
     method = graph_method(config.algorithm, config.rounds, privacy)
     graph = named_graph(config.graph)
     table = np.asarray(signals.build(site.data.name, site.data.parameters))
-    task = Signals([table], clip=signal_clip(config.algorithm), nodes=np.array([site.node]))
-    if task.d != agreed.data.vertices:
-        raise _unlike(site, f"signals on {task.d} vertices", f"on {agreed.data.vertices}")
-    method.check(task, graph)
-    description = NetworkDescription.of(config, agreed.names, graph, vertices=task.d, name=agreed.name)
-    task.ledger, task.noise = open_private_state(site.state, _run(description, task.clients[0]), site.noise_seed)
+    clip, nodes = signal_clip(config.algorithm), np.array([site.node])
+    checked = Signals([table], clip=clip, nodes=nodes)  # before the site's state is opened
+    if checked.d != agreed.data.vertices:
+        raise _unlike(site, f"signals on {checked.d} vertices", f"on {agreed.data.vertices}")
+    method.check(checked, graph)
+    description = NetworkDescription.of(config, agreed.names, graph, vertices=checked.d, name=agreed.name)
+    ledger, noise = open_private_state(site.state, _run(description, checked.clients[0]), site.noise_seed)
+    task = Signals([table], clip=clip, nodes=nodes, noise=noise, ledger=ledger)
     limit = privacy.budget or privacy.epsilon
     if limit is not None:
         if method.noise is None:
             raise TacitError(f"{method.title} without privacy.epsilon has no noise, which no privacy.budget allows")
         budget = Budget(limit, privacy.delta)
         budget.accept(plan(method, method.rounds, task.sampling, task.nodes))
-        task.ledger.budget = _covering(budget, config.rounds)
+        ledger.budget = _covering(budget, config.rounds)
     return SiteParts(site, site.node, config, description, graph, method, task)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tacit.graph_learning import (
@@ -18,7 +18,8 @@ from tacit.graph_learning import (
 from tacit.networks import Costs
 from tacit.privacy.planning import guarantee, plan
 from tacit.runs import storage
-from tacit.runs.cost import finite
+from tacit.runs.observer import Observer
+from tacit.runs.privacy_meter import finite
 from tacit.runs.run import Run
 from tacit.sites.build import SiteParts
 from tacit.sites.journal import Journal
@@ -37,7 +38,10 @@ _LONG = 10  # patiences for which a site that is done stays for others that may 
 class Node:
     """One site's process: `work` does all of it, and `status` may be asked by any thread."""
 
-    def __init__(self, parts: SiteParts, wires: Callable[..., Lines] = Lines) -> None:
+    def __init__(
+        self, parts: SiteParts, wires: Callable[..., Lines] = Lines, observers: Sequence[Observer] = ()
+    ) -> None:
+        self._observers = observers
         site, names = parts.site, parts.description.sites
         self.parts, self.site, self.state = parts, site, "starting"
         self.journal = Journal(site.state / "journal.sqlite", parts.description.digest)
@@ -125,6 +129,7 @@ class Node:
             delta=parts.delta,
             evaluate_every=parts.config.evaluate_every,
             config=parts.config.as_dict(),
+            observers=self._observers,
             site=self.site.name,
             journal=self.journal,
             checkpoint_every=self.site.checkpoint_every,
@@ -133,15 +138,15 @@ class Node:
         return run
 
     def _train(self, run: SiteRun, watch: Callable[[SiteStatus], None]) -> dict[str, Any]:
-        def look(_: Run) -> None:
-            last = run.history[-1] if run.history else {"round": None, "accuracy": None}
-            self._seen.update(round=run.t, epsilon=run.bound, accuracy=last["accuracy"])
-            if last["round"] == run.t:
-                log.info("evaluated", extra={key: last[key] for key in ("round", "accuracy", "guaranteed")})
-            watch(self.status())
+        run.observers.append(_TrainingStatus(self, watch))
+        return run.go().result()
 
-        run.go(look)
-        return run.result()
+    def seen(self, run: SiteRun) -> None:
+        """Update what `status` reports."""
+        last = run.history[-1] if run.history else {"round": None, "accuracy": None}
+        self._seen.update(round=run.t, epsilon=run.bound, accuracy=last["accuracy"])
+        if last["round"] == run.t:
+            log.info("evaluated", extra={key: last[key] for key in ("round", "accuracy", "guaranteed")})
 
     def _learn(self, run: GraphLearningRun, watch: Callable[[SiteStatus], None]) -> dict[str, Any]:
         folder = self.site.state
@@ -176,6 +181,18 @@ class Node:
         if not isinstance(self.parts.task, Task):
             return set(range(graph.nodes)) - {node}
         return {j for t in range(graph.period or _ROUNDS) for side in neighbours(graph, node, t) for j in side}
+
+
+class _TrainingStatus(Observer):
+    """Updates a site's status after every round."""
+
+    def __init__(self, node: Node, watch: Callable[[SiteStatus], None]) -> None:
+        self._node, self._watch = node, watch
+
+    def on_round(self, run: Run) -> None:
+        assert isinstance(run, SiteRun)
+        self._node.seen(run)
+        self._watch(self._node.status())
 
 
 class _StatusUpdates(GraphObserver):

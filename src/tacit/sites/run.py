@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,9 @@ from tacit.graph_learning import Signals
 from tacit.privacy.planning import PlansReleases
 from tacit.runs import storage
 from tacit.runs.checkpoint import Checkpoint
-from tacit.runs.cost import finite
-from tacit.runs.run import Row, Run
+from tacit.runs.observer import Observer, Row
+from tacit.runs.privacy_meter import finite
+from tacit.runs.run import Run
 from tacit.sites.journal import Journal
 from tacit.tasks import Task
 
@@ -57,20 +57,21 @@ class SiteRun(Run):
 
     def __init__(self, *parts: Any, site: str, journal: Journal, checkpoint_every: int = 10, **options: Any) -> None:
         super().__init__(*parts, **options)
+        self.observers.insert(0, _SiteFolder())
         self._site, self._journal, self._often = site, journal, checkpoint_every
         self.bound: float | None = None  # on the ε that is spent until the next evaluation
 
     def go_on(self, folder: Path) -> SiteRun:
         """Keep everything in `folder`; what is there already is taken up."""
         self.out = folder
-        self._check_current()
+        self.check_current()
         kept = self._journal.last()
         if kept is not None:
             facts, path = json.loads(kept[0]), folder / "journal.sqlite"
-            at = self._at.gone_on(safetensors.torch.load(kept[1]), facts, self.algorithm.title, path)
+            at = self.checkpoint.gone_on(safetensors.torch.load(kept[1]), facts, self.algorithm.title, path)
             at.check_ledger(self.task.ledger, folder)
-            self._return_to(at)
-            self._began = time.monotonic() - facts["seconds"]
+            self.return_to(at)
+            self.seconds = facts["seconds"]
         check_journal(self.algorithm.privacy, self.rounds, self.task, self._journal, self.t, folder)
         self._repeat()
         if (folder / "history.csv").is_file():
@@ -90,42 +91,31 @@ class SiteRun(Run):
     def result(self) -> dict[str, Any]:
         return {"site": self._site, **super().result()}
 
-    def save(self) -> None:
-        if self.out is None:
-            return
-        self.task.ledger.flush()
-        storage.write_history(self.out / "history.csv", self.history)
-        storage.write_models(self.out / "models.safetensors", self.models)
-
-    def checkpoint(self) -> None:
-        """What led here need not be done again."""
+    def save_checkpoint(self) -> None:
+        """Write the state to the journal: what led to it need not be repeated after a crash."""
         title = self.algorithm.title
-        state = {key: value.contiguous().clone() for key, value in self._at.tensors(title).items()}
-        facts = self._at.facts(title, time.monotonic() - self._began)
+        state = {key: value.contiguous().clone() for key, value in self.checkpoint.tensors(title).items()}
+        facts = self.checkpoint.facts(title, self.seconds)
         self._journal.checkpoint(self.t, json.dumps(facts), safetensors.torch.save(state))
 
-    def finish(self) -> None:
-        self._check_current()  # of a ledger that lacks something nothing may be told
-        self.checkpoint()
-        super().finish()
-
-    def _check_current(self) -> None:
+    def check_current(self) -> None:
         if self._journal.outdated:
             raise TacitError(self._journal.outdated)
 
     def _begins(self) -> bool:
         if self.t and self.t % self._often == 0:
-            self.checkpoint()
+            self.save_checkpoint()
         while (t := self.network.begin(self.t)) > self.t:
-            self._at = replace(self._at, t=t)  # rounds that the others made without this site
+            self.checkpoint = replace(self.checkpoint, t=t)  # rounds that the others made without this site
             self.bound = self._bound()
-            self.checkpoint()
+            self.save_checkpoint()
         return self.t < self.rounds  # else all is over that was still held, and its senders have been told
 
-    def _return_to(self, at: Checkpoint) -> None:
-        self._at, self.task.draws, self.network.traffic = at, at.draws, replace(at.traffic)
+    def return_to(self, checkpoint: Checkpoint) -> None:
+        self.checkpoint, self.task.draws = checkpoint, checkpoint.draws
+        self.network.traffic = replace(checkpoint.traffic)
         self._repeat()
-        self._cost = self._new_cost()
+        self._meter = self._new_meter()
 
     def _repeat(self) -> None:
         """What the ledger has of rounds that are to come may be made once more."""
@@ -133,14 +123,14 @@ class SiteRun(Run):
 
     def _bound(self) -> float | None:
         """What is in the ledger already, from before a crash perhaps, and what is planned until the next evaluation."""
-        planned, spent = self._cost.by(min(self.t + self.every, self.rounds)), self.privacy.guaranteed
+        planned, spent = self._meter.by(min(self.t + self.every, self.rounds)), self.privacy.guaranteed
         return None if planned is None or spent is None else max(planned, spent)
 
     def _measure(self) -> Row:
         """The site's own model, on its own test records."""
         self.bound = self._bound()
         metrics, privacy, traffic = self.task.evaluate(self.models[0]), self.privacy, self.network.traffic
-        norms = {key: finite(float(value)) for key, value in self.algorithm.norms(self._at.state).items()}
+        norms = {key: finite(float(value)) for key, value in self.algorithm.norms(self.checkpoint.state).items()}
         return {
             "round": self.t,
             "accuracy": finite(metrics.accuracy),
@@ -151,5 +141,23 @@ class SiteRun(Run):
             "messages": traffic.messages,
             "bytes": traffic.bytes,
             "cost_seconds": self.network.seconds(self.task.draws),
-            "wall_seconds": round(time.monotonic() - self._began, 3),
+            "wall_seconds": round(self.seconds, 3),
         }
+
+
+class _SiteFolder(Observer):
+    """Keeps a site's run in its state folder; the state itself is in the journal."""
+
+    def on_evaluation(self, run: Run, row: Row) -> None:
+        assert run.out is not None, "go_on names the folder"
+        run.task.ledger.flush()
+        storage.write_history(run.out / "history.csv", run.history)
+        storage.write_models(run.out / "models.safetensors", run.models)
+
+    def on_finish(self, run: Run) -> None:
+        assert isinstance(run, SiteRun)
+        assert run.out is not None, "go_on names the folder"
+        run.check_current()  # an outdated ledger may not be reported
+        run.save_checkpoint()
+        self.on_evaluation(run, {})
+        storage.write_json(run.out / "result.json", run.result())

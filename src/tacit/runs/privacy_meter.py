@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from tacit.algorithms import Algorithm
-from tacit.networks import Network
+from tacit.networks import Coordinator
 from tacit.privacy.ledger import Array, Release
 from tacit.privacy.planning import guarantee, plan
 from tacit.privacy.statement import Privacy, assess
@@ -24,7 +24,7 @@ _MEASURED = "Stationarity is measured on the nodes' own records, and nothing her
 _BARE = "values leave the nodes without noise"
 
 
-class Cost:
+class PrivacyMeter:
     """The privacy of an algorithm on a task. A ledger that is exchanged or rewound needs a new one.
 
     Where a network spreads the run over processes, each accounts for its own nodes, and `spent` tells the worst of all.
@@ -36,9 +36,10 @@ class Cost:
         algorithm: Algorithm[Any],
         delta: float,
         measures: bool = False,
-        network: Network | None = None,
+        coordinator: Coordinator | None = None,
     ) -> None:
-        self.task, self.algorithm, self.delta, self.measures, self.network = task, algorithm, delta, measures, network
+        self.task, self.algorithm, self.delta, self.measures = task, algorithm, delta, measures
+        self._coordinator = coordinator or Coordinator()
         self._known: tuple[object, Privacy] | None = None
 
     def claim(self, rounds: int) -> float | None:
@@ -59,18 +60,16 @@ class Cost:
 
     def _worst(self, own: Privacy) -> Privacy:
         """What holds for the nodes of all processes: what one of them cannot guarantee, nobody can."""
-        if self.network is None:
-            return own
         kinds = [own.guaranteed, own.claimed, own.per_round]
         numbers = torch.tensor([[math.nan if e is None else e for e in kinds]], dtype=torch.float64)
-        guaranteed, claimed, per_round = map(finite, self.network.everywhere(numbers).amax(0).tolist())
+        guaranteed, claimed, per_round = map(finite, self._coordinator.all_gather(numbers).amax(0).tolist())
         return replace(
             own,
             guaranteed=guaranteed,
             claimed=claimed,
             per_round=per_round,
-            reason=next(filter(None, self.network.texts(own.reason or "")), None),
-            per_node=self.network.everywhere(torch.from_numpy(own.per_node)).numpy(),
+            reason=next(filter(None, self._coordinator.gather_strings(own.reason or "")), None),
+            per_node=self._coordinator.all_gather(torch.from_numpy(own.per_node)).numpy(),
         )
 
     def planned(self) -> Privacy:

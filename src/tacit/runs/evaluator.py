@@ -12,11 +12,11 @@ from torch import Tensor
 from tacit.algorithms import Algorithm
 from tacit.errors import TacitError
 from tacit.networks import Network
-from tacit.runs.cost import finite
+from tacit.runs.privacy_meter import finite
 from tacit.tasks import Metrics, Task
 
 
-class Measuring:
+class Evaluator:
     """Always accuracy and loss of the mean model, how far the nodes are from it, and the norms that the algorithm has;
     with `also` ‖∇F‖ there ("stationarity"), or the mean accuracy of the nodes' own models ("nodes")."""
 

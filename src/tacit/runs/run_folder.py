@@ -1,0 +1,120 @@
+"""The folder of a run: config, ledger, history, trace, models, checkpoint and result."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tacit.errors import TacitError
+from tacit.networks import Coordinator
+from tacit.privacy.ledger import Ledger
+from tacit.runs import storage
+from tacit.runs.checkpoint import Checkpoint
+from tacit.runs.observer import Observer, Row
+
+if TYPE_CHECKING:
+    from tacit.runs.run import Run
+
+CONFIG, LEDGER, HISTORY, TRACE = "config.toml", "ledger.sqlite", "history.csv", "trace.csv"
+MODELS, RESULT = "models.safetensors", "result.json"
+
+
+class RunFolder(Observer):
+    """Keeps a run in a folder, from which it can be resumed exactly.
+
+    Make it with `create` or `open`, give its `ledger` to the task, and add it to the observers of the run. The folder
+    is brought up to date at every evaluation and at the end.
+
+    Example:
+        folder = RunFolder.create(Path("runs/mine"))
+        task = Task(model, data, shards, ledger=folder.ledger)
+        Run(task, algorithm, network, observers=[folder]).go()
+    """
+
+    def __init__(self, path: Path, ledger: Ledger, coordinator: Coordinator, resumes: bool) -> None:
+        self.path, self.ledger = path, ledger
+        self._coordinator, self._resumes = coordinator, resumes
+        self._saved_round: int | None = None
+
+    @classmethod
+    def create(cls, out: Path, coordinator: Coordinator | None = None) -> RunFolder:
+        """Create the new folder `out` with an empty ledger; a folder that contains anything is refused."""
+        coordinator = coordinator or Coordinator()
+        path = coordinator.folder(out)
+        with coordinator.leader_first():
+            storage.make_folder(path)
+        try:
+            return cls(path, Ledger(path / LEDGER), coordinator, resumes=False)
+        except BaseException:
+            shutil.rmtree(path)
+            raise
+
+    @classmethod
+    def open(cls, out: Path, coordinator: Coordinator | None = None) -> RunFolder:
+        """Open the folder of a stopped run, to resume it."""
+        coordinator = coordinator or Coordinator()
+        path = coordinator.folder(out)
+        if not (path / LEDGER).is_file():
+            raise TacitError(f"{path / LEDGER} is missing, so past releases are unknown. Restore it to resume.")
+        return cls(path, Ledger(path / LEDGER), coordinator, resumes=True)
+
+    def begin(self, run: Run) -> None:
+        """Write what exists before the first round, or return the run to its last checkpoint."""
+        run.out = self.path
+        if self._resumes:
+            self._restore(run)
+            return
+        storage.write_config(self.path / CONFIG, run.config)
+        self._save(run)
+
+    def discard(self) -> None:
+        """Remove a folder that was created for a run that could not begin."""
+        if not self._resumes:
+            shutil.rmtree(self.path)
+
+    def on_start(self, run: Run) -> None:
+        if run.out is None:
+            self.begin(run)
+
+    def on_evaluation(self, run: Run, row: Row) -> None:
+        self._save(run)
+
+    def on_finish(self, run: Run) -> None:
+        (self.path / RESULT).unlink(missing_ok=True)  # of an earlier end: no reader may take it for this one
+        self._save(run)
+        result = run.result()
+        if self._coordinator.is_leader:
+            storage.write_json(self.path / RESULT, result)
+
+    def _save(self, run: Run) -> None:
+        """Bring the folder up to date. The ledger comes first, so that it is never behind the other files."""
+        self.ledger.flush()
+        run.checkpoint.check_ledger(self.ledger, self.path)
+        storage.write_history(self.path / HISTORY, run.history)
+        if run.trace:
+            storage.write_history(self.path / TRACE, run.trace)
+        storage.write_models(self.path / MODELS, run.models)
+        if not self._coordinator.all_alive:
+            return  # the other processes hold earlier checkpoints: the run resumes where all were
+        keeps_previous = self._coordinator.processes > 1 and self._saved_round != run.t
+        run.checkpoint.save(
+            self.path, run.algorithm.title, run.seconds, self._coordinator.processes, keeps_previous=keeps_previous
+        )
+        self._saved_round = run.t
+
+    def _restore(self, run: Run) -> None:
+        if not run.task.noise.reproducible:
+            raise TacitError(
+                "this run cannot be resumed: its noise comes from the operating system and cannot be drawn again"
+            )
+        path = self.path
+        at, seconds = Checkpoint.load(path, run.checkpoint, run.algorithm.title, run.config, self._coordinator)
+        history = storage.read_history(path / HISTORY)
+        trace = storage.read_history(path / TRACE) if (path / TRACE).is_file() else []
+        at.check_ledger(self.ledger, path)
+        run.return_to(at)
+        run.history = [row for row in history if row["round"] <= at.t]
+        run.trace = [row for row in trace if row["round"] <= at.t]
+        run.seconds = seconds
+        self._saved_round = at.t
