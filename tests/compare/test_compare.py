@@ -97,7 +97,7 @@ def test_the_table():
     row = {"method": "a", "algorithm": "A", "unit": "record", "relation": "add-remove", "claimed": None}
     row |= {"guaranteed": 1.99999, "accuracy": [0.5, 0.01], "loss": [1.0, 0.1], "stationarity": None}
     row |= {"rounds": 1000, "bytes": 2e6, "cost_seconds": 3.0}
-    expected = "| a | A | 2 | – | 50.0 ± 1.0 % | 1 ± 0.1 | 1,000 | 2 | 3 | record, add-remove |"
+    expected = "| a | A | 2 | – | 50.00 ± 1.00 | 1.000 ± 0.100 | 1,000 | 2 | 3 | record, add-remove |"
     assert markdown([row]).splitlines()[2] == expected
 
 

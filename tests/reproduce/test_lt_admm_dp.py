@@ -39,7 +39,7 @@ def test_errors_against_cost(tacit):
     assert rows["LT-ADMM-DP", "published σ"]["guaranteed"] > 20  # whole batches are clipped
     html = Path("runs/reproduce/lt-admm-dp/figure1-quick/report.html").read_text()
     assert html.count('class="chart"') == 2 * 2  # error and accuracy, as published and at ε = 8
-    assert "Cost, seconds" in html
+    assert "Time on the cost clock (s)" in html
 
 
 def test_figure_1_is_as_the_paper_says():
@@ -85,5 +85,5 @@ def test_a_row_without_a_label_is_in_every_panel():
 
 
 def test_a_column_that_no_history_has():
-    with pytest.raises(TacitError, match='unknown column of a history "cost_second"; did you mean "cost_seconds"'):
+    with pytest.raises(TacitError, match='unknown metric "cost_second"; did you mean "cost_seconds"'):
         drawn([], x="cost_second")

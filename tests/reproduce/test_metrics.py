@@ -7,10 +7,10 @@ import pytest
 
 from tacit.reproduce.cells import expand
 from tacit.reproduce.files import read
-from tacit.reproduce.metrics import METRICS
 from tacit.reproduce.page import page
 from tacit.reproduce.running import measure
-from tacit.reproduce.table import rows
+from tacit.reproduce.table import rows, summary
+from tacit.runs.metrics import all_metrics
 
 OVER_DPPS = """
 title = "Over DPPS"
@@ -52,7 +52,7 @@ def test_every_metric_is_read_from_a_result(over_dpps):
     cell = next(cell for cell in expand(read(over_dpps)) if cell.labels == {"method": "Full", "sensitivity": "real"})
     result = measure(cell)
     real = [row["real"] for row in result["trace"]]
-    found = {name: metric.value(result) for name, metric in METRICS.items()}
+    found = {metric.name: metric.summarise(result) for metric in all_metrics()}
     assert len(real) == 6
     assert found["ras"] == pytest.approx(sum(real) / 6)
     assert found["peak"] == max(real)
@@ -61,7 +61,23 @@ def test_every_metric_is_read_from_a_result(over_dpps):
     assert found["cost_seconds"] >= 6 * 0.5 + sent / 1e6 * 0.99
     assert found["wall_seconds"] >= 0
     assert found["accuracy"] == 100 * result["accuracy"]
-    assert METRICS["ras"].value({**result, "accuracy": None}) is None
+
+
+def test_a_failed_run_has_no_metrics(over_dpps):
+    experiment = read(over_dpps)
+    failed = {
+        "accuracy": None,
+        "loss": None,
+        "privacy": {},
+        "history": [],
+        "trace": [{"real": 1.0}],
+        "error": "diverged",
+    }
+    failed["privacy"] = {"guaranteed": None, "claimed": None, "claimed_for": "run", "delta": 1e-5}
+    failed["config"] = {"algorithm": {}}
+    measured = summary(experiment, [failed])
+    assert set(measured.mean.values()) == {None}
+    assert measured.text("ras") == "failed"
 
 
 def test_a_table_without_calibrations(tacit, over_dpps):

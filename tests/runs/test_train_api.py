@@ -136,7 +136,7 @@ def test_the_package_names_all_it_exports():
 def test_the_accuracy_of_the_nodes_own_models_is_measured_where_it_is_asked_for():
     algorithm = {"name": "dyn-d2p", "lr": 0.5, "noise_multiplier": 0.5}
     config = {"rounds": 8, "graph": {"name": "ring", "nodes": 5}, "algorithm": algorithm}
-    run = from_config(Config.parse({**config, "measure": ["nodes"]})).go()
+    run = from_config(Config.parse({**config, "measure": ["node_accuracy"]})).go()
     each = [run.task.evaluate(model).accuracy for model in run.models]
     assert len(set(each)) > 1
     assert run.history[-1]["node_accuracy"] == pytest.approx(sum(each) / 5, abs=1e-6)

@@ -96,13 +96,13 @@ def _observers(ranks: Ranks | None) -> list[Observer]:
 
 
 def _report(run: Run, result: dict[str, Any]) -> None:
-    from tacit.runs.progress import show
+    from tacit.runs.metrics import headline
 
     if run.stopped:
         say(f"Stopped: {run.stopped}.")
     say(
         f"{run.algorithm.title} over {run.network.graph.description}: "
-        f"accuracy {show(result['accuracy'], '.1%')}, loss {show(result['loss'], '.3f')} after {run.t} rounds, "
+        f"{headline(result)} after {run.t} rounds, "
         f"{result['bytes'] / 1e6:.1f} MB sent in {result['messages']} messages."
     )
     say(run.privacy.sentence())

@@ -14,11 +14,11 @@ from tacit.errors import TacitError
 from tacit.privacy.statement import rounded_up
 from tacit.reports import PAGE, Record, ReportPage, page
 from tacit.runs import Config, from_config, storage
+from tacit.runs.metrics import Metric, all_metrics, headline
 from tacit.runs.parallel import side_by_side
 from tacit.runs.progress import counting
 
 Row = dict[str, Any]
-_MEANS = ("accuracy", "loss", "stationarity", "consensus", "guaranteed", "bytes", "cost_seconds", "wall_seconds")
 
 
 class Job(NamedTuple):
@@ -78,19 +78,19 @@ def run(job: Job) -> str:
     made = from_config(job.config, out=job.folder, resume=begun, observers=[ReportPage()]).go()
     if made.interrupted:
         raise KeyboardInterrupt
-    accuracy = made.result()["accuracy"]
-    return made.stopped or ("no accuracy" if accuracy is None else f"accuracy {accuracy:.1%}")
+    return made.stopped or headline(made.result())
 
 
 def markdown(rows: Sequence[Row]) -> str:
     """The table: a row a method, mean ± standard deviation over the seeds."""
-    measures = [key for key in ("accuracy", "loss", "stationarity") if any(row.get(key) for row in rows)]
-    head = ["method", "algorithm", "guaranteed ε", "claimed ε", *measures, "rounds", "MB sent", "cost, s", "for each"]
+    compared = [each for each in _compared() if any(row.get(each.name) for row in rows)]
+    names = [each.short_label for each in compared]
+    head = ["method", "algorithm", "guaranteed ε", "claimed ε", *names, "rounds", "MB sent", "cost, s", "for each"]
     lines = [head, ["---"] * len(head)]
     for row in rows:
         claimed = "–" if row["claimed"] is None else f"{row['claimed']:.4g}"
         cells = [row["method"], row["algorithm"], _epsilon(row["guaranteed"]), claimed]
-        cells += [_spread(row.get(key), percent=key == "accuracy") for key in measures]
+        cells += [_spread(each, row.get(each.name)) for each in compared]
         cells += [f"{row['rounds']:,}", f"{row['bytes'] / 1e6:.3g}", f"{row['cost_seconds']:.4g}"]
         lines.append([*cells, "–" if row["guaranteed"] is None else _protected(row)])
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
@@ -126,9 +126,7 @@ def _row(entry: Entry, runs: Sequence[Record]) -> Row:
         "claimed": runs[0].privacy.claimed,
         "relation": runs[0].privacy.relation,
         "unit": runs[0].privacy.unit,
-        "accuracy": _over(last, "accuracy"),
-        "loss": _over(last, "loss"),
-        "stationarity": _over(last, "stationarity"),
+        **{each.name: _over(last, each.name) for each in _compared()},
         "rounds": int(last[0]["round"]),
         "bytes": statistics.mean(row["bytes"] for row in last),
         "cost_seconds": statistics.mean(row["cost_seconds"] for row in last),
@@ -147,17 +145,19 @@ def _mean(label: str, runs: Sequence[Record]) -> Record:
     """One run that stands for all seeds: its curves are their means."""
     history = []
     for rows in zip(*(run.history for run in runs), strict=False):
-        means = {key: over[0] for key in _MEANS if (over := _over(rows, key)) is not None}
+        means = {key: over[0] for key in rows[0] if (over := _over(rows, key)) is not None}
         history.append({**rows[0], **means})
     title = runs[0].result["algorithm"]
     return replace(runs[0], name=title if label.lower() in title.lower() else f"{label}: {title}", history=history)
 
 
-def _spread(value: Sequence[float] | None, percent: bool = False) -> str:
-    if value is None:
-        return "–"
-    mean, deviation = value
-    return f"{100 * mean:.1f} ± {100 * deviation:.1f} %" if percent else f"{mean:.4g} ± {deviation:.2g}"
+def _compared() -> list[Metric]:
+    """Metrics that are columns of the table, where they were measured."""
+    return [each for each in all_metrics() if each.headline or each.optional]
+
+
+def _spread(of: Metric, value: Sequence[float] | None) -> str:
+    return "–" if value is None else of.table_text(*(of.scale * number for number in value))
 
 
 def _protected(row: Row) -> str:

@@ -8,6 +8,7 @@ from tacit.graph_learning.method import GraphMethod, graph_methods
 from tacit.graph_learning.observer import GraphObserver
 from tacit.graph_learning.ppgl import PPGL
 from tacit.graph_learning.run import GraphLearningRun
+from tacit.graph_learning.score_metrics import GraphScore
 from tacit.graph_learning.selection import (
     ProblemParameters,
     SearchResult,
@@ -30,6 +31,7 @@ __all__ = [
     "GraphLearningRun",
     "GraphMethod",
     "GraphObserver",
+    "GraphScore",
     "ProblemParameters",
     "SearchResult",
     "Signals",

@@ -8,6 +8,7 @@ from typing import Any
 
 from tacit.privacy.statement import rounded_up
 from tacit.reports.record import Record
+from tacit.runs.metrics import Metric
 
 Figure = dict[str, Any]
 COLOURS = 8
@@ -19,13 +20,12 @@ def colour(run: int) -> str:
     return f"--run-{run % COLOURS}"
 
 
-def over_rounds(
-    runs: Sequence[Record], column: str, *, scale: float = 1.0, style: str = ".3g", **axis: Any
-) -> Figure | None:
-    """A column of the histories against rounds, a curve a run; None where no run has such numbers."""
-    hover = f"round %{{x}}: %{{y:{style}}}"
-    curves = [curve(run, i, "round", column, hover, scale) for i, run in enumerate(runs)]
-    return figure(curves, "Round", axis)
+def over_rounds(runs: Sequence[Record], metric: Metric) -> Figure | None:
+    """A metric over rounds, one curve per run; None where no run has it."""
+    unit = f" {metric.unit}" if metric.unit else ""
+    hover = f"round %{{x}}: %{{y:{metric.format}}}{unit}"
+    curves = [curve(run, i, "round", metric.name, hover, metric.scale) for i, run in enumerate(runs)]
+    return figure(curves, "Round", {"ticksuffix": unit, "rangemode": "normal" if metric.headline else "tozero"})
 
 
 def accuracy_over_cost(runs: Sequence[Record]) -> Figure | None:

@@ -14,6 +14,7 @@ from tacit.privacy.statement import rounded_up
 from tacit.reports import audits, charts, pairs, sensitivity, words
 from tacit.reports.record import Record, Row, records, settings
 from tacit.runs import storage
+from tacit.runs.metrics import Metric, all_metrics
 
 PAGE = "report.html"
 _ALL_NODES, _WORST_NODES = 200, 50
@@ -134,64 +135,22 @@ def size(value: float) -> str:
 
 def _panels(runs: Sequence[Record]) -> list[Panel]:
     several = len(runs) > 1
-    accuracy = charts.over_rounds(runs, "accuracy", style=".1%", tickformat=".0%")
     none = [run for run in runs if run.privacy.guaranteed is None]
     without = " ".join(
         f"{f'{run.name}: n' if several else 'N'}o privacy is guaranteed: {run.privacy.reason}." for run in none
     )
     alone = all(run.alone for run in runs)
-    tested = (
-        "of the site’s own model, on its own test records" if alone else "of the nodes’ mean model, on test records"
+    spent = Panel(
+        "epsilon",
+        "ε spent",
+        "by the site" if alone else "by the node that has spent most",
+        charts.epsilon_over_rounds(runs),
+        without,
+        f"claimed by the paper’s formula{_scope(runs)}",
     )
-    whose = "of the site" if alone else "mean over the nodes"
-    panels = [
-        Panel("accuracy", "Accuracy", tested, accuracy, "" if accuracy else "none: the model does not classify"),
-        Panel("loss", "Loss", tested, charts.over_rounds(runs, "loss")),
-        Panel(
-            "epsilon",
-            "ε spent",
-            "by the site" if alone else "by the node that has spent most",
-            charts.epsilon_over_rounds(runs),
-            without,
-            f"claimed by the paper’s formula{_scope(runs)}",
-        ),
-        Panel(
-            "consensus",
-            "Consensus distance",
-            "of the nodes’ models from their mean, root mean square",
-            charts.over_rounds(runs, "consensus", rangemode="tozero"),
-        ),
-        Panel(
-            "stationarity",
-            "Stationarity",
-            "norm of the mean model’s gradient over all training records",
-            charts.over_rounds(runs, "stationarity", rangemode="tozero"),
-        ),
-        Panel(
-            "node-accuracy",
-            "Test accuracy of the nodes’ own models",
-            "mean over the nodes",
-            charts.over_rounds(runs, "node_accuracy", style=".1%", tickformat=".0%"),
-        ),
-        Panel(
-            "primal",
-            "Norm of the models",
-            whose,
-            charts.over_rounds(runs, "primal_norm", rangemode="tozero"),
-        ),
-        Panel(
-            "dual",
-            "Norm of the dual variables",
-            whose,
-            charts.over_rounds(runs, "dual_norm", rangemode="tozero"),
-        ),
-        Panel(
-            "bytes",
-            "Data sent",
-            f"MB, by {'the site' if alone else 'all nodes together'}",
-            charts.over_rounds(runs, "bytes", scale=1e-6),
-        ),
-    ]
+    charted = [each for each in all_metrics() if each.charted]
+    panels = [_metric_panel(each, runs, alone) for each in charted if each.headline]
+    panels += [spent, *(_metric_panel(each, runs, alone) for each in charted if not each.headline)]
     if several:
         tradeoff = charts.accuracy_over_epsilon(runs)
         panels.insert(3, Panel("tradeoff", "Accuracy for the ε spent", "against guaranteed ε", tradeoff, without))
@@ -199,6 +158,13 @@ def _panels(runs: Sequence[Record]) -> list[Panel]:
     else:
         panels.insert(3, _sensitivity(runs[0]))
     return [panel for panel in panels if panel.figure or panel.note]
+
+
+def _metric_panel(metric: Metric, runs: Sequence[Record], alone: bool) -> Panel:
+    figure = charts.over_rounds(runs, metric)
+    about = (metric.about_site if alone else "") or metric.about
+    note = "none: the model does not classify" if metric.name == "accuracy" and figure is None else ""
+    return Panel(metric.name, metric.title, about, figure, note)
 
 
 def _sensitivity(run: Record) -> Panel:

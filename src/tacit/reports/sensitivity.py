@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tacit.reports.charts import Figure, colour, figure, with_legend
 from tacit.reports.record import Record
-
-Trace = Sequence[Mapping[str, Any]]
-"""A row a round: `round`, `real`, and what each way to know the sensitivity said; None where nobody knows."""
+from tacit.runs.metrics import Trace, violations
 
 MODES = ("real", "estimated", "certified", "replacement")
 _KNOWN = {
@@ -43,25 +41,6 @@ def used(run: Record) -> str | None:
 
 def has_real(trace: Trace) -> bool:
     return any(row.get("real") is not None for row in trace)
-
-
-def violations(trace: Trace) -> list[Mapping[str, Any]]:
-    """The rounds in which the real sensitivity was above the estimated one.
-
-    >>> [row["round"] for row in violations([{"round": 1, "real": 3.0, "estimated": 2.0}, {"round": 2, "real": 3.0}])]
-    [1]
-    """
-    return [row for row in _both(trace) if row["real"] > row["estimated"]]
-
-
-def average(trace: Trace) -> float | None:
-    """The real average sensitivity (RAS) of the paper.
-
-    >>> average([{"round": 1, "real": 3.0}, {"round": 2, "real": 5.0}])
-    4.0
-    """
-    real = [row["real"] for row in trace if row.get("real") is not None]
-    return sum(real) / len(real) if real else None
 
 
 def chart(trace: Trace, mode: str | None) -> Figure | None:

@@ -11,20 +11,20 @@ from typing import Any
 from tacit.privacy.statement import rounded_up
 from tacit.reports.page import claim
 from tacit.reproduce.experiment import Experiment
-from tacit.reproduce.metrics import METRICS
 from tacit.reproduce.table import Measured, Row
+from tacit.runs.metrics import metric
 
 
 def flat(experiment: Experiment, table: Sequence[Row]) -> list[dict[str, Any]]:
     """The table as plain columns: for CSV, and, with words in place of None, for people."""
     columns = _calibrated if experiment.calibrations else _as_set
     more = _more(experiment, table)
-    first = f"published {experiment.metric.short}" if more else "published"
+    first = f"published {experiment.metric.short_label}" if more else "published"
     return [
         {
             **{axis: row.labels.get(axis) for axis in experiment.axes},
             **({first: row.published} if experiment.published else {}),
-            **{f"published {METRICS[name].short}": row.also.get(name) for name in more},
+            **{f"published {metric(name).short_label}": row.also.get(name) for name in more},
             **columns(experiment.metrics, row),
         }
         for row in table
@@ -94,14 +94,14 @@ def _as_set(metrics: Sequence[str], row: Row) -> dict[str, str | None]:
     if measured is None:
         return {}
     return {
-        **{METRICS[metric].short: measured.text(metric) for metric in metrics},
+        **{metric(name).short_label: measured.text(name) for name in metrics},
         "claimed ε": "none" if measured.claimed is None else f"{claim(measured.claimed)} a {measured.claimed_for}",
         "guaranteed ε": _epsilon(measured) or "none",
     }
 
 
 def _texts(metrics: Sequence[str], measured: Measured | None) -> str | None:
-    return None if measured is None else ", ".join(measured.text(metric) for metric in metrics)
+    return None if measured is None else ", ".join(measured.text(name) for name in metrics)
 
 
 def _epsilon(measured: Measured | None, which: str = "guaranteed") -> str | None:

@@ -8,8 +8,8 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from tacit.errors import unknown
-from tacit.reproduce.metrics import CURVE, METRICS, Metric
 from tacit.runs.config import Section
+from tacit.runs.metrics import Metric, metric
 
 Table = dict[str, Any]
 Axis = dict[str, Table]
@@ -110,22 +110,21 @@ class Experiment(Section):
             if axis is not None:
                 self._check(axis)
         for column in (self.chart.x or "round", *self.chart.columns) if curves else ():
-            if column not in CURVE:
-                raise unknown("column of a history", column, CURVE)
-        for metric in self.metrics:
-            if metric not in METRICS:
-                raise unknown("metric", metric, METRICS)
+            if column != "round":
+                metric(column)
+        for name in self.metrics:
+            metric(name)
         return self
 
     @property
     def metric(self) -> Metric:
         """The one that is published and charted."""
-        return METRICS[self.metrics[0]]
+        return metric(self.metrics[0])
 
     @property
     def measures(self) -> str:
         """What the numbers of a cell of the table are, in their order."""
-        return "; ".join(METRICS[name].title for name in self.metrics)
+        return "; ".join(metric(name).table_title for name in self.metrics)
 
     def _check(self, axis: str, label: str | None = None) -> None:
         if axis not in self.axes:

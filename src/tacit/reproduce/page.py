@@ -14,8 +14,8 @@ from tacit.reports import sensitivity
 from tacit.reports.charts import Figure, colour
 from tacit.reproduce.columns import flat
 from tacit.reproduce.experiment import Chart, Experiment
-from tacit.reproduce.metrics import CURVE
 from tacit.reproduce.table import Measured, Row
+from tacit.runs.metrics import metric
 
 _HEADINGS = {
     "published": ("Published", "in the paper"),
@@ -23,7 +23,6 @@ _HEADINGS = {
     "guaranteed": ("Measured at the guaranteed ε", "noise so that ε is an upper bound"),
     "plain": ("Measured", "noise as the experiment sets it"),
 }
-_SHARES = ("accuracy", "node_accuracy")
 _LOG = {"type": "log", "exponentformat": "power"}
 
 
@@ -72,7 +71,7 @@ def _ends(experiment: Experiment, table: Sequence[Row]) -> list[Panel]:
             traces = [trace for trace in found if trace is not None]
             if traces:
                 where = f"{about}, {facet}" if facet else about
-                figure = _figure(traces, chart.x or chart.series, title={"text": experiment.metric.short})
+                figure = _figure(traces, chart.x or chart.series, title={"text": experiment.metric.short_label})
                 panels.append(Panel(f"chart-{len(panels)}", heading, where, figure))
     return _same_scale(experiment, panels)
 
@@ -97,7 +96,7 @@ def _trace(experiment: Experiment, rows: Sequence[Row], which: str, index: int, 
         "y": [y for _, y, _ in points],
         "name": label,
         "meta": index,
-        "hovertemplate": f"{label}, %{{x}}: %{{y:{experiment.metric.style}}}<extra></extra>",
+        "hovertemplate": f"{label}, %{{x}}: %{{y:{experiment.metric.number_format}}}<extra></extra>",
         **style,
     }
 
@@ -117,22 +116,27 @@ def _curves(experiment: Experiment, table: Sequence[Row]) -> list[Panel]:
                     traces.append(_line(measured, x, column, index, ", ".join(row.labels.values())))
             if traces:
                 about = [_HEADINGS[which][0].removeprefix("Measured").strip(), facet]
-                axis = {"tickformat": ".0%"} if column in _SHARES else _LOG if chart.log else {}
-                figure = _figure(traces, CURVE[x], category=False, **axis)
-                panels.append(Panel(f"chart-{len(panels)}", CURVE[column], ", ".join(filter(None, about)), figure))
+                figure = _figure(traces, _axis_label(x), category=False, **(_LOG if chart.log else {}))
+                heading = metric(column).label
+                panels.append(Panel(f"chart-{len(panels)}", heading, ", ".join(filter(None, about)), figure))
     return panels
 
 
+def _axis_label(column: str) -> str:
+    return "Round" if column == "round" else metric(column).label
+
+
 def _line(measured: Measured, x: str, column: str, index: int, label: str) -> Figure:
+    scale = metric(column).scale
     return {
         "type": "scatter",
         "mode": "lines",
         "x": [point[x] for point in measured.curve],
-        "y": [point.get(column) for point in measured.curve],
+        "y": [None if (y := point.get(column)) is None else scale * y for point in measured.curve],
         "name": label,
         "meta": index,
         "line": {"color": colour(index), "width": 2},
-        "hovertemplate": f"{label}<br>{CURVE[x].lower()} %{{x}}: %{{y:.3f}}<extra></extra>",
+        "hovertemplate": f"{label}<br>{_axis_label(x).lower()} %{{x}}: %{{y:.3f}}<extra></extra>",
     }
 
 
@@ -159,7 +163,7 @@ def _same_scale(experiment: Experiment, panels: list[Panel]) -> list[Panel]:
         else:
             bars = experiment.chart.kind == "bars"  # a bar cut off below would lie about its length
             low = 0.0 if bars else max(0.0, min(values) - 0.05 * max(values))
-            axis["range"] = [low, min(experiment.metric.most, 1.03 * max(values))]
+            axis["range"] = [low, min(experiment.metric.limit, 1.03 * max(values))]
     return panels
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
@@ -16,8 +16,8 @@ from tacit.errors import TacitError
 from tacit.reproduce.cells import Cell
 from tacit.reproduce.graph_measurement import measure_study
 from tacit.reproduce.graph_study import GraphStudy
-from tacit.reproduce.metrics import CURVE, METRICS, Result, failed
 from tacit.runs import UserParts, from_config, storage
+from tacit.runs.metrics import Result, all_metrics, has_failed
 from tacit.runs.parallel import side_by_side
 from tacit.runs.progress import counting
 from tacit.tasks import Dataset, datasets
@@ -41,12 +41,11 @@ def run_cells(cells: Sequence[Cell], folder: Path, jobs: int = 1) -> dict[str, R
 
 
 def _word(result: Result) -> str:
-    if failed(result):
+    if has_failed(result):
         return "failed"
-    if "scores" not in result:
-        return f"accuracy {result['accuracy']:.1%}"
-    name = next(name for name in METRICS if name in result["scores"])
-    return f"{METRICS[name].short} {result['scores'][name]:.3f}"
+    measured: Mapping[str, float | None] = result.get("scores") or result
+    first = next(each for each in all_metrics() if measured.get(each.name) is not None)
+    return f"{first.short} {first.text(measured[first.name])}"
 
 
 def ready(folder: Path) -> None:
@@ -77,7 +76,7 @@ def measure(cell: Cell) -> Result:
         "accuracy": last["accuracy"],
         "loss": last["loss"],
         "privacy": last["privacy"],
-        "history": [{key: row[key] for key in CURVE if key in row} for row in run.history],
+        "history": run.history,
         "trace": run.trace,
         "seconds": round(time.monotonic() - began, 1),
         "error": error or run.stopped,

@@ -9,7 +9,7 @@ from typing import Any
 
 from tacit.reproduce.cells import Cell
 from tacit.reproduce.experiment import Experiment
-from tacit.reproduce.metrics import METRICS, Result
+from tacit.runs.metrics import Result, has_failed, metric
 
 Point = dict[str, float | None]
 
@@ -32,15 +32,15 @@ class Measured:
     trace: list[Point] = field(default_factory=list)
     """what the rounds of the first seed were."""
 
-    def text(self, metric: str) -> str:
+    def text(self, name: str) -> str:
         """
         >>> Measured({"accuracy": 84.123}, {"accuracy": 0.456}, 3, 1.0, 0.9, "run", 1e-4, [], []).text("accuracy")
         '84.12 ± 0.46'
         """
-        mean, deviation, style = self.mean[metric], self.deviation[metric], METRICS[metric].style
+        mean = self.mean[name]
         if mean is None:
             return "failed" if self.errors else "–"
-        return f"{mean:{style}}" + (f" ± {deviation:{style}}" if deviation is not None else "")
+        return metric(name).table_text(mean, self.deviation[name])
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def _row(experiment: Experiment, labels: dict[str, str], group: Mapping[str | No
 def summary(experiment: Experiment, results: Sequence[Result]) -> Measured:
     """Several seeds in one."""
     charted: Result = results[0] if experiment.chart.kind == "sensitivity" else {}
-    values = {name: [METRICS[name].value(result) for result in results] for name in experiment.metrics}
+    values = {name: [_value(name, result) for result in results] for name in experiment.metrics}
     return Measured(
         mean={name: _mean(of) for name, of in values.items()},
         deviation={name: _deviation(of) for name, of in values.items()},
@@ -90,6 +90,10 @@ def summary(experiment: Experiment, results: Sequence[Result]) -> Measured:
         sensitivity=charted["config"]["algorithm"].get("sensitivity") if charted else None,
         trace=charted.get("trace", []),
     )
+
+
+def _value(name: str, result: Result) -> float | None:
+    return None if has_failed(result) else metric(name).summarise(result)
 
 
 def _published(numbers: Mapping[str, Any], labels: Sequence[str]) -> list[float]:

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from tacit.errors import TacitError, unknown
 from tacit.registry import invalid
+from tacit.runs.metrics import optional_metrics
 
 FROM_PYTHON = "python: "  # the name of a part that was handed over as an object
 CHOICES = ("data", "sharding", "model", "graph", "algorithm")
@@ -103,7 +104,16 @@ class Config(Section):
     batch: Batch = Batch(size=32)
     privacy: PrivacyTarget = PrivacyTarget()
     network: CostModel = CostModel()
-    measure: tuple[Literal["stationarity", "nodes"], ...] = ()
+    measure: tuple[str, ...] = ()
+
+    @field_validator("measure")
+    @classmethod
+    def _measure_optional_metrics(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        known = optional_metrics()
+        for name in names:
+            if name not in known:
+                raise unknown("optional metric", name, known)
+        return names
 
     @classmethod
     def parse(cls, data: Mapping[str, Any], where: str = "the config") -> Config:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from tacit.privacy.statement import rounded_up
+from tacit.runs.metrics import headline, metric
 from tacit.runs.observer import Observer
 from tacit.runs.run import Run
 
@@ -51,12 +51,7 @@ def numbers(run: Run) -> str:
     if not run.history:
         return ""
     last = run.history[-1]
-    epsilon = "none" if last["guaranteed"] is None else rounded_up(last["guaranteed"], 3)
-    return f"loss {show(last['loss'], '.3f')}  accuracy {show(last['accuracy'], '.1%')}  guaranteed ε {epsilon}"
-
-
-def show(value: float | None, style: str) -> str:
-    return "none" if value is None else format(value, style)
+    return f"{headline(last)}, guaranteed ε {metric('guaranteed').text(last['guaranteed'])}"
 
 
 @contextmanager

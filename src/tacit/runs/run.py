@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -17,6 +17,7 @@ from tacit.networks import Coordinator, Network
 from tacit.privacy.statement import Privacy
 from tacit.runs.checkpoint import Checkpoint
 from tacit.runs.evaluator import Evaluator
+from tacit.runs.metrics import Evaluation
 from tacit.runs.observer import Observer, Row
 from tacit.runs.privacy_meter import PrivacyMeter, finite
 from tacit.tasks import Task
@@ -39,6 +40,8 @@ class Run:
         out: The folder in which a `RunFolder` keeps the run.
     """
 
+    _evaluation: ClassVar[type[Evaluation]] = Evaluation
+
     def __init__(
         self,
         task: Task,
@@ -56,7 +59,7 @@ class Run:
         self.coordinator = coordinator or Coordinator()
         self.observers = list(observers)
         self.config = config or {}
-        self._evaluator = Evaluator(task, algorithm, network, measure)
+        self._evaluator = Evaluator(task, algorithm, network, measure, self._evaluation)
         self.rounds = algorithm.rounds
         self.every = evaluate_every or max(1, self.rounds // 20)
         self.out: Path | None = None
@@ -210,13 +213,5 @@ class Run:
 
     def _measure(self) -> Row:
         traffic, privacy = self.coordinator.total_traffic(self.network), self.privacy
-        return {
-            "round": self.t,
-            **self._evaluator(self.checkpoint.state),
-            "guaranteed": privacy.guaranteed,
-            "claimed": privacy.claimed,
-            "messages": traffic.messages,
-            "bytes": traffic.bytes,
-            "cost_seconds": self.network.costs.seconds(self.task.draws, traffic.rounds, traffic.bytes_out),
-            "wall_seconds": round(self.seconds, 3),
-        }
+        measured = self._evaluator(self.checkpoint.state, privacy, traffic, lambda: self.seconds)
+        return {"round": self.t, **measured}

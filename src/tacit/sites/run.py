@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,11 @@ from tacit.graph_learning import Signals
 from tacit.privacy.planning import PlansReleases
 from tacit.runs import storage
 from tacit.runs.checkpoint import Checkpoint
+from tacit.runs.metrics import Evaluation
 from tacit.runs.observer import Observer, Row
-from tacit.runs.privacy_meter import finite
 from tacit.runs.run import Run
 from tacit.sites.journal import Journal
-from tacit.tasks import Task
+from tacit.tasks import Metrics, Task
 
 log = logging.getLogger(__name__)
 
@@ -48,12 +49,28 @@ def check_journal(
         )
 
 
+class SiteEvaluation(Evaluation):
+    """The site's own model on its own test records. Sites exchange nothing to measure it."""
+
+    all_nodes = False
+
+    @cached_property
+    def test(self) -> Metrics:
+        return self.task.evaluate(self.models[0])
+
+    @cached_property
+    def norms(self) -> dict[str, float]:
+        return {name: float(value) for name, value in self.algorithm.norms(self.state).items()}
+
+
 class SiteRun(Run):
     """A run of which one node is here. The state is in the journal every `checkpoint_every` rounds.
 
     Nothing is measured across sites: a mean of models without noise would tell others what no ledger holds. The ledger
     is never rewound: rounds that are done again after a crash make the very same releases.
     """
+
+    _evaluation = SiteEvaluation
 
     def __init__(self, *parts: Any, site: str, journal: Journal, checkpoint_every: int = 10, **options: Any) -> None:
         super().__init__(*parts, **options)
@@ -129,20 +146,7 @@ class SiteRun(Run):
     def _measure(self) -> Row:
         """The site's own model, on its own test records."""
         self.bound = self._bound()
-        metrics, privacy, traffic = self.task.evaluate(self.models[0]), self.privacy, self.network.traffic
-        norms = {key: finite(float(value)) for key, value in self.algorithm.norms(self.checkpoint.state).items()}
-        return {
-            "round": self.t,
-            "accuracy": finite(metrics.accuracy),
-            "loss": finite(metrics.loss),
-            **norms,
-            "guaranteed": privacy.guaranteed,
-            "claimed": privacy.claimed,
-            "messages": traffic.messages,
-            "bytes": traffic.bytes,
-            "cost_seconds": self.network.seconds(self.task.draws),
-            "wall_seconds": round(self.seconds, 3),
-        }
+        return super()._measure()
 
 
 class _SiteFolder(Observer):

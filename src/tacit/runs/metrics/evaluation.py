@@ -1,0 +1,72 @@
+"""The state of a run at one evaluation, from which metrics are measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from tacit.algorithms import Algorithm
+from tacit.networks import Network, Traffic
+from tacit.privacy.statement import Privacy
+from tacit.tasks import Metrics, Task
+
+
+@dataclass
+class Evaluation:
+    """What metrics may read. Values that several metrics need are computed once.
+
+    Attributes:
+        state: The algorithm's state.
+        privacy: The privacy spent so far.
+        traffic: What all nodes have sent so far.
+        elapsed: Returns the seconds since the run began.
+    """
+
+    all_nodes: ClassVar[bool] = True
+    """Whether the nodes may exchange models for a measurement. In a network of sites they may not."""
+
+    task: Task
+    algorithm: Algorithm[Any]
+    network: Network
+    state: Any
+    privacy: Privacy
+    traffic: Traffic
+    elapsed: Callable[[], float]
+
+    @cached_property
+    def models(self) -> Tensor:
+        """Each hosted node's model, (n, d)."""
+        return self.algorithm.models(self.state)
+
+    @cached_property
+    def parts(self) -> tuple[Tensor, Tensor]:
+        """The shared parameters (n, s) and the local ones (n, d - s) of each hosted node's model."""
+        return self.task.split(self.models)
+
+    @cached_property
+    def mean(self) -> Tensor:
+        """The mean of all nodes' shared parameters, (s,)."""
+        return self.network.mean(self.parts[0])
+
+    @cached_property
+    def test(self) -> Metrics:
+        """Loss and accuracy of the mean model on the test records.
+
+        Where nodes have local parameters, each node completes the mean with its own, and the numbers are averaged.
+        """
+        local = self.parts[1]
+        if not local.shape[1]:
+            return self.task.evaluate(self.mean)
+        each = [self.task.evaluate(torch.cat([self.mean, own])) for own in local]
+        return Metrics(*self.network.mean(torch.tensor(each)).tolist())
+
+    @cached_property
+    def norms(self) -> dict[str, float]:
+        """The norms that the algorithm reports, averaged over all nodes."""
+        norms = self.algorithm.norms(self.state)
+        return dict(zip(norms, self.network.mean(torch.stack(list(norms.values()), 1)).tolist(), strict=True))

@@ -1,0 +1,120 @@
+"""How good the models are: accuracy, loss, consensus, norms."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+import torch
+
+from tacit.errors import TacitError
+from tacit.runs.metrics.evaluation import Evaluation
+from tacit.runs.metrics.metric import Metric, Result, metrics
+from tacit.tasks import Task
+
+_LAST_EVALUATIONS = 5  # over which the noise in stationarity is averaged
+
+
+@metrics.register("accuracy")
+class Accuracy(Metric):
+    """Accuracy of the nodes' mean model on the test records."""
+
+    title, short = "Test accuracy", "accuracy"
+    unit, scale, limit = "%", 100.0, 100.0
+    format, table_format = ".1f", ".2f"
+    about = "of the nodes’ mean model, on the test records"
+    about_site = "of the site’s own model, on its own test records"
+    position, headline = 0, True
+
+    def measure(self, evaluation: Evaluation) -> float:
+        return evaluation.test.accuracy
+
+
+@metrics.register("loss")
+class Loss(Metric):
+    """Loss of the nodes' mean model on the test records."""
+
+    title, short, format = "Test loss", "loss", ".3f"
+    about, about_site = Accuracy.about, Accuracy.about_site
+    position, headline = 1, True
+
+    def measure(self, evaluation: Evaluation) -> float:
+        return evaluation.test.loss
+
+
+@metrics.register("consensus")
+class ConsensusDistance(Metric):
+    """Root mean square distance of the nodes' models from their mean."""
+
+    title, short = "Consensus distance", "consensus"
+    about = "root mean square distance of the nodes’ models from their mean"
+    position, needs_all_nodes = 10, True
+
+    def measure(self, evaluation: Evaluation) -> float:
+        apart = (evaluation.parts[0] - evaluation.mean).square().sum(1, keepdim=True)
+        return math.sqrt(float(evaluation.network.mean(apart)))
+
+
+@metrics.register("stationarity")
+class Stationarity(Metric):
+    """Norm ‖∇F(x̄)‖ of the mean model's gradient over all training records of all nodes."""
+
+    title, short, format = "Gradient norm ‖∇F(x̄)‖", "‖∇F(x̄)‖", ".4f"
+    about = "of the nodes’ mean model, over all training records"
+    summary = f"mean of the last {_LAST_EVALUATIONS} evaluations"
+    position, optional, reads_records, needs_all_nodes = 20, True, True, True
+
+    def check(self, task: Task) -> None:
+        if task.model.shared < task.d:
+            raise TacitError(
+                "stationarity can be measured only where all parameters are shared: "
+                "remove it from measure, or remove algorithm.share"
+            )
+
+    def measure(self, evaluation: Evaluation) -> float:
+        return float(evaluation.network.mean(evaluation.task.slope(evaluation.mean)).norm())
+
+    def summarise(self, result: Result) -> float | None:
+        values = [row.get(self.name) for row in result["history"][-_LAST_EVALUATIONS:]]
+        return None if None in values or not values else float(statistics.fmean(values))
+
+
+@metrics.register("node_accuracy")
+class NodeAccuracy(Metric):
+    """Accuracy of each node's own model on the test records, averaged over the nodes."""
+
+    title, short = "Test accuracy of the nodes’ own models", "own models"
+    unit, scale, limit = "%", 100.0, 100.0
+    format, table_format = ".1f", ".2f"
+    about = "mean over the nodes"
+    position, optional, needs_all_nodes = 21, True, True
+
+    def check(self, task: Task) -> None:
+        if not task.model.classifies:
+            raise TacitError("node_accuracy can be measured only for classifiers: remove it from measure")
+
+    def measure(self, evaluation: Evaluation) -> float:
+        each = [[evaluation.task.evaluate(model).accuracy] for model in evaluation.models]
+        return float(evaluation.network.mean(torch.tensor(each, dtype=torch.float64)))
+
+
+class Norm(Metric):
+    """A norm that algorithms report (`Algorithm.norms`); histories contain it for those that do."""
+
+    about, about_site = "mean over the nodes", "of the site"
+    summary, position = "last evaluation", 30
+
+
+@metrics.register("primal_norm")
+class PrimalNorm(Norm):
+    """Norm of the models, averaged over the nodes."""
+
+    title, short = "Norm of the models", "‖w‖"
+
+
+@metrics.register("dual_norm")
+class DualNorm(Norm):
+    """Norm of the dual variables, averaged over the nodes."""
+
+    title, short = "Norm of the dual variables", "‖λ‖"
+    position = 31
