@@ -94,7 +94,7 @@ def _since(began: Spent) -> Spent:
 
 
 def _identity(folder: Path, name: str) -> SiteIdentity:
-    pair = CertificateFiles.named(folder, name)
+    pair = CertificateFiles.in_folder(folder, name)
     return SiteIdentity.load(pair.certificate, pair.key, folder / "authority.crt")
 
 

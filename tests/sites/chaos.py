@@ -24,12 +24,12 @@ import tomli_w
 from tacit.runs import Config
 from tacit.runs.build import named_algorithm, named_graph
 from tacit.sites.build import build_site
-from tacit.sites.config import SiteConfig
 from tacit.sites.journal import Fate, digest
 from tacit.sites.lines import Lines
 from tacit.sites.node import Node
 from tacit.sites.setup import create_network
 from tacit.sites.signals import graph_method, is_graph_learning
+from tacit.sites.site_config import SiteConfig
 from tacit.sites.wire import VALUES, Kind, Link, decode
 
 _LOOK = 0.02  # seconds between two looks at the logs

@@ -35,16 +35,16 @@ class Papers:
             shutil.copy(path, self.late)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(certificates, "_SITE_DAYS", -1)
-            patch.setattr(certificates, "_SKEW", timedelta(days=3))
+            patch.setattr(certificates, "_CLOCK_SKEW", timedelta(days=3))
             create_site_certificate(self.late, "b")
         self.authority = folder / "authority.crt"
 
     def identity(self, name):
-        pair = CertificateFiles.named(self.folder, name)
+        pair = CertificateFiles.in_folder(self.folder, name)
         return SiteIdentity.load(pair.certificate, pair.key, self.authority)
 
     def pem(self, folder, name):
-        pair = CertificateFiles.named(folder, name)
+        pair = CertificateFiles.in_folder(folder, name)
         return [path.read_bytes() for path in (pair.key, pair.certificate)]
 
 

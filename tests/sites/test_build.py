@@ -14,8 +14,8 @@ from tacit.privacy.noise import Noise
 from tacit.privacy.planning import guarantee, plan
 from tacit.runs import Config, Run, from_config
 from tacit.sites.build import build_site
-from tacit.sites.config import SiteConfig
 from tacit.sites.private_state import LEDGER
+from tacit.sites.site_config import SiteConfig
 
 from .built import BASE, UNEVEN, change, made
 

@@ -1,4 +1,4 @@
-"""Certificates say who a site is; what is wrong with one is told in a sentence, and TLS refuses it too."""
+"""Certificates identify sites. A bad certificate is refused with a reason, and by TLS too."""
 
 import os
 import shutil
@@ -15,8 +15,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from tacit.errors import TacitError
 from tacit.sites import certificates
-from tacit.sites.certificates import CertificateFiles, check_site_name, create_authority, create_site_certificate
-from tacit.sites.identity import SiteIdentity, identity, problem
+from tacit.sites.certificates import CertificateFiles, create_authority, create_site_certificate
+from tacit.sites.identity import SiteIdentity, certificate_problem, common_name
+from tacit.sites.names import check_site_name
 
 DAY = timedelta(days=1)
 
@@ -32,47 +33,47 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory):
-    """A site of the same name, of another authority."""
+    """A site with the same name, from another authority."""
     folder = tmp_path_factory.mktemp("elsewhere")
     create_site_certificate(folder, "site-a")
     return folder
 
 
 def loaded(folder, name, authority=None):
-    pair = CertificateFiles.named(folder, name)
-    return SiteIdentity.load(pair.certificate, pair.key, (authority or folder) / "authority.crt")
+    files = CertificateFiles.in_folder(folder, name)
+    return SiteIdentity.load(files.certificate, files.key, (authority or folder) / "authority.crt")
 
 
-def wrong_with(folder, site, authority=None, **options):
-    return problem(
-        CertificateFiles.named(folder, site).certificate.read_bytes(),
+def problem_of(folder, site, authority=None, **options):
+    return certificate_problem(
+        CertificateFiles.in_folder(folder, site).certificate.read_bytes(),
         ((authority or folder) / "authority.crt").read_bytes(),
         **options,
     )
 
 
 def certificate(folder, name):
-    return x509.load_pem_x509_certificate(CertificateFiles.named(folder, name).certificate.read_bytes())
+    return x509.load_pem_x509_certificate(CertificateFiles.in_folder(folder, name).certificate.read_bytes())
 
 
-def test_a_site_has_its_name_and_hosts(folder):
+def test_certificate_has_site_name_and_hosts(folder):
     made = certificate(folder, "site-a")
     names = made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["site-a", "localhost", "node.example"]
     assert [str(ip) for ip in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1", "10.0.0.7"]
-    assert identity(made) == "site-a"
+    assert common_name(made) == "site-a"
     assert isinstance(made.public_key(), ec.EllipticCurvePublicKey)
     assert timedelta(days=89) < made.not_valid_after_utc - datetime.now(UTC) < timedelta(days=91)
     assert not made.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
 
 
-def test_files_are_the_owners_alone(folder):
+def test_only_the_owner_can_read_the_files(folder):
     files = sorted(path.name for path in folder.iterdir())
     assert files == [f"{name}.{end}" for name in ("authority", "site-a", "site-b") for end in ("crt", "key")]
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
 
 
-def test_a_secret_is_secret_from_its_first_byte(tmp_path, monkeypatch):
+def test_private_files_have_mode_600_before_they_get_their_name(tmp_path, monkeypatch):
     modes = []
     replace = os.replace
     monkeypatch.setattr(os, "replace", lambda a, b: (modes.append(stat.S_IMODE(Path(a).stat().st_mode)), replace(a, b)))
@@ -84,121 +85,122 @@ def test_a_secret_is_secret_from_its_first_byte(tmp_path, monkeypatch):
     assert modes == [0o600, 0o600]
 
 
-def test_made_twice_is_made_once(folder):
+def test_creating_again_changes_nothing(folder):
     before = {path: path.read_bytes() for path in folder.iterdir()}
     create_site_certificate(folder, "site-a", ["node.example", "10.0.0.7"])
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_another_host_or_a_near_end_gives_a_new_one(tmp_path, monkeypatch):
-    pair = create_site_certificate(tmp_path, "site-a")
-    first = pair.certificate.read_bytes()
+def test_new_host_or_near_expiry_creates_a_new_certificate(tmp_path, monkeypatch):
+    files = create_site_certificate(tmp_path, "site-a")
+    first = files.certificate.read_bytes()
     create_site_certificate(tmp_path, "site-a", ["node.example"])
-    second = pair.certificate.read_bytes()
+    second = files.certificate.read_bytes()
     assert first != second
     monkeypatch.setattr(certificates, "_SITE_DAYS", 20)
     create_site_certificate(tmp_path, "site-b")
-    short = CertificateFiles.named(tmp_path, "site-b").certificate.read_bytes()
+    short = CertificateFiles.in_folder(tmp_path, "site-b").certificate.read_bytes()
     create_site_certificate(tmp_path, "site-b")
-    assert CertificateFiles.named(tmp_path, "site-b").certificate.read_bytes() != short
-    assert wrong_with(tmp_path, "site-a") is wrong_with(tmp_path, "site-b") is None
+    assert CertificateFiles.in_folder(tmp_path, "site-b").certificate.read_bytes() != short
+    assert problem_of(tmp_path, "site-a") is problem_of(tmp_path, "site-b") is None
 
 
-def test_a_crash_between_the_two_files_is_mended(tmp_path):
-    pair = create_authority(tmp_path)
-    pair.certificate.unlink()
+def test_crash_between_the_two_files_is_repaired(tmp_path):
+    authority = create_authority(tmp_path)
+    authority.certificate.unlink()
     site = create_site_certificate(tmp_path, "site-a")
     site.key.unlink()
     create_site_certificate(tmp_path, "site-a")
     loaded(tmp_path, "site-a")
-    site.key.write_bytes(pair.key.read_bytes())
-    with pytest.raises(TacitError, match=r"site-a.key is not the secret key of .*site-a.crt"):
+    site.key.write_bytes(authority.key.read_bytes())
+    with pytest.raises(TacitError, match=r"site-a.key is not the private key of .*site-a.crt"):
         loaded(tmp_path, "site-a")
     create_site_certificate(tmp_path, "site-a")
     loaded(tmp_path, "site-a")
 
 
-def test_what_others_made_is_left_alone(folder, elsewhere, tmp_path):
+def test_certificates_of_another_authority_are_not_replaced(folder, elsewhere, tmp_path):
     create_authority(tmp_path)
-    own = CertificateFiles.named(elsewhere, "site-a")
+    own = CertificateFiles.in_folder(elsewhere, "site-a")
     (tmp_path / "site-a.crt").write_bytes(own.certificate.read_bytes())
-    with pytest.raises(TacitError, match=r"site-a.crt is from another authority, and stays as it is"):
+    with pytest.raises(TacitError, match=r"site-a.crt is from another authority and is not replaced"):
         create_site_certificate(tmp_path, "site-a")
     assert (tmp_path / "site-a.crt").read_bytes() == own.certificate.read_bytes()
     (tmp_path / "authority.key").write_bytes(own.key.read_bytes())
-    with pytest.raises(TacitError, match=r"authority.key is not the secret key of"):
+    with pytest.raises(TacitError, match=r"authority.key is not the private key of"):
         create_site_certificate(tmp_path, "site-b")
 
 
-def test_no_site_can_pass_for_another(folder):
+def test_no_certificate_is_valid_for_another_site(folder):
     for name, hosts in [("site-c", ["site-a"]), ("node.example", [])]:
-        with pytest.raises(TacitError, match="cannot have each other's names"):
+        with pytest.raises(TacitError, match="use each other's names as host names"):
             create_site_certificate(folder, name, hosts)
 
 
 @pytest.mark.parametrize(
     "name", ["", "Site", "a b", "../a", "-a", "a.", "a" * 65, "localhost", "authority", "é", "a\nb"]
 )
-def test_names_that_cannot_be(name, tmp_path):
-    with pytest.raises(TacitError, match="cannot name a site"):
+def test_invalid_site_names(name, tmp_path):
+    with pytest.raises(TacitError, match="Invalid site name"):
         create_site_certificate(tmp_path, name)
     assert not list(tmp_path.iterdir())
     assert check_site_name("hospital-a.example.org") == "hospital-a.example.org"
 
 
-def test_hosts_that_cannot_be(tmp_path):
-    with pytest.raises(TacitError, match="'no host' is no host name or address"):
+def test_invalid_hosts(tmp_path):
+    with pytest.raises(TacitError, match="'no host' is not a host name or an IP address"):
         create_site_certificate(tmp_path, "site-a", ["no host"])
 
 
-def test_what_is_wrong_is_told(folder, elsewhere):
-    made, whose = certificate(folder, "site-a"), 'the certificate of "site-a"'
+def test_certificate_problem_gives_the_reason(folder, elsewhere):
+    made, subject = certificate(folder, "site-a"), 'The certificate of "site-a"'
     begin, end = made.not_valid_before_utc, made.not_valid_after_utc
-    assert wrong_with(folder, "site-a", name="site-a") is None
-    assert wrong_with(folder, "site-a", now=end + DAY) == f"{whose} expired on {end:%Y-%m-%d %H:%M} UTC"
-    assert wrong_with(folder, "site-a", now=begin - DAY) == f"{whose} is not valid before {begin:%Y-%m-%d %H:%M} UTC"
-    assert wrong_with(elsewhere, "site-a", folder).startswith(f"{whose} is from another authority, CN=tacit ")
-    assert wrong_with(folder, "site-a", name="site-b") == f'{whose} is not that of "site-b"'
-    assert problem(b"garbage", b"") == "the certificate is not a certificate in PEM form"
+    assert problem_of(folder, "site-a", name="site-a") is None
+    assert problem_of(folder, "site-a", now=end + DAY) == f"{subject} expired on {end:%Y-%m-%d %H:%M} UTC"
+    assert problem_of(folder, "site-a", now=begin - DAY) == f"{subject} is not valid before {begin:%Y-%m-%d %H:%M} UTC"
+    assert problem_of(elsewhere, "site-a", folder).startswith(f"{subject} is issued by an unknown authority, CN=tacit ")
+    assert problem_of(folder, "site-a", name="site-b") == f'{subject} does not belong to "site-b"'
+    assert certificate_problem(b"garbage", b"") == "The certificate is not a certificate in PEM format"
     authority = (folder / "authority.crt").read_bytes()
-    damaged = CertificateFiles.named(folder, "site-a").certificate.read_bytes().replace(b"MII", b"MIJ", 1)
-    assert problem(damaged, authority) == "the certificate is not a certificate in PEM form"
+    damaged = CertificateFiles.in_folder(folder, "site-a").certificate.read_bytes().replace(b"MII", b"MIJ", 1)
+    assert certificate_problem(damaged, authority) == "The certificate is not a certificate in PEM format"
 
 
-def test_a_site_is_no_authority(folder, tmp_path):
-    """A certificate that a site has signed for another name is worth nothing."""
+def test_site_certificates_cannot_sign_others(folder, tmp_path):
+    """A certificate signed by a site is refused, with and without that site in its chain."""
     create_authority(tmp_path)
     for end in ("crt", "key"):
         (tmp_path / f"authority.{end}").write_bytes((folder / f"site-b.{end}").read_bytes())
     forged = create_site_certificate(tmp_path, "site-a").certificate.read_bytes()
     authority, signer = (folder / "authority.crt").read_bytes(), (folder / "site-b.crt").read_bytes()
-    assert "another authority" in problem(forged, authority)
-    assert "did not sign" in problem(forged + signer, authority)
+    assert "unknown authority" in certificate_problem(forged, authority)
+    chain_problem = certificate_problem(forged + signer, authority)
+    assert chain_problem == 'Broken certificate chain: "CN=site-a" is not signed by "CN=site-b"'
 
 
-def test_an_authority_that_has_expired_is_not_used(tmp_path, monkeypatch):
+def test_expired_authority_is_not_used(tmp_path, monkeypatch):
     monkeypatch.setattr(certificates, "_AUTHORITY_DAYS", -1)
-    monkeypatch.setattr(certificates, "_SKEW", 3 * DAY)
+    monkeypatch.setattr(certificates, "_CLOCK_SKEW", 3 * DAY)
     create_authority(tmp_path)
-    with pytest.raises(TacitError, match=r"the authority .* expired on .*: move .* away"):
+    with pytest.raises(TacitError, match=r"The authority .* expired on .* UTC\. Move .* away"):
         create_site_certificate(tmp_path, "site-a")
 
 
-def test_files_that_cannot_be_read(folder, tmp_path):
-    with pytest.raises(TacitError, match="cannot read"):
+def test_unreadable_files(folder, tmp_path):
+    with pytest.raises(TacitError, match="Cannot read"):
         loaded(tmp_path, "site-a")
     (tmp_path / "authority.crt").write_text("nothing")
     (tmp_path / "authority.key").write_text("nothing")
-    with pytest.raises(TacitError, match=r"authority.key is not a secret key"):
+    with pytest.raises(TacitError, match=r"authority.key is not a private key"):
         create_site_certificate(tmp_path, "site-a")
 
 
 @pytest.fixture(scope="module")
 def server(folder):
-    """site-b, which answers with the name in its caller's certificate."""
+    """site-b, which answers with the name in the client's certificate."""
 
     def answer(request, context):
-        return identity(context.auth_context()["x509_pem_cert"][0]).encode()
+        return common_name(context.auth_context()["x509_pem_cert"][0]).encode()
 
     server = grpc.server(futures.ThreadPoolExecutor(2))
     handlers = {"Name": grpc.unary_unary_rpc_method_handler(answer)}
@@ -214,31 +216,31 @@ def called(address, credentials, options):
         return channel.unary_unary("/test/Name")(b"", timeout=5)
 
 
-def test_grpc_lets_in_who_has_a_certificate(folder, server):
+def test_grpc_accepts_a_valid_certificate(folder, server):
     me = loaded(folder, "site-a")
     assert called(server, me.channel_credentials(), me.channel_options("site-b")) == b"site-a"
 
 
 def expired(folder, tmp_path, monkeypatch):
-    """A certificate of the right authority that ended yesterday."""
+    """A certificate of the right authority that expired yesterday."""
     for path in folder.glob("authority.*"):
         shutil.copy(path, tmp_path)
     monkeypatch.setattr(certificates, "_SITE_DAYS", -1)
-    monkeypatch.setattr(certificates, "_SKEW", 3 * DAY)
+    monkeypatch.setattr(certificates, "_CLOCK_SKEW", 3 * DAY)
     return create_site_certificate(tmp_path, "site-late")
 
 
-def test_grpc_refuses_everyone_else(folder, elsewhere, server, tmp_path, monkeypatch):
+def test_grpc_refuses_all_other_clients(folder, elsewhere, server, tmp_path, monkeypatch):
     me, stranger = loaded(folder, "site-a"), loaded(elsewhere, "site-a")
     trusted = (folder / "authority.crt").read_bytes()
     late = expired(folder, tmp_path, monkeypatch)
-    with pytest.raises(TacitError, match='the certificate of "site-late" expired'):
+    with pytest.raises(TacitError, match='The certificate of "site-late" expired'):
         SiteIdentity.load(late.certificate, late.key, folder / "authority.crt")
-    other = CertificateFiles.named(elsewhere, "site-a")
+    other = CertificateFiles.in_folder(elsewhere, "site-a")
     cases = [
-        (me.channel_credentials(), "site-c"),  # the server is another than the one wanted
-        (stranger.channel_credentials(), "site-b"),  # neither trusts the other
-        (grpc.ssl_channel_credentials(trusted), "site-b"),  # no certificate
+        (me.channel_credentials(), "site-c"),  # the server is not the expected site
+        (stranger.channel_credentials(), "site-b"),  # neither side trusts the other
+        (grpc.ssl_channel_credentials(trusted), "site-b"),  # no client certificate
         (grpc.ssl_channel_credentials(trusted, other.key.read_bytes(), other.certificate.read_bytes()), "site-b"),
         (grpc.ssl_channel_credentials(trusted, late.key.read_bytes(), late.certificate.read_bytes()), "site-b"),
     ]
@@ -248,9 +250,9 @@ def test_grpc_refuses_everyone_else(folder, elsewhere, server, tmp_path, monkeyp
         assert refusal.value.code() == grpc.StatusCode.UNAVAILABLE
 
 
-def test_plain_sockets_check_both_ends_too(folder, elsewhere):
+def test_plain_sockets_check_both_certificates(folder, elsewhere):
     def shake(client, server, peer="site-b"):
-        """Both ends of a handshake in memory; what the server then knows of the client."""
+        """Return the client name that the server verified, and the TLS version, of a handshake in memory."""
         back, forth = ssl.MemoryBIO(), ssl.MemoryBIO()
         near = client.context(ssl.Purpose.SERVER_AUTH).wrap_bio(back, forth, server_hostname=peer)
         far = server.context(ssl.Purpose.CLIENT_AUTH).wrap_bio(forth, back, server_side=True)

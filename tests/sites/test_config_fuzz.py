@@ -1,4 +1,4 @@
-"""A config may be any text: it is a run, or refused with a sentence."""
+"""Any text is either a valid config or refused with a `TacitError`."""
 
 import random
 import string
@@ -16,7 +16,7 @@ KEYS = [
     *("size", "epsilon", "delta", "lr", "nodes", "name", "gradient_time", "sampling", "rouns"),
 ]
 SCALARS = ["1", "-1", "0.5", "inf", "nan", "true", '"ring"', "''", "1979-05-27", "07:32:00", "9" * 30, "0x1F", "1e400"]
-RIGHT = {
+VALID = {
     **{"name": '"run"', "seed": "3", "rounds": "5", "evaluate_every": "2", "measure": "[]", "data": '"digits"'},
     **{"graph": '{name = "ring", nodes = 4}', "algorithm": '"sgp"', "batch": "{size = 8}", "privacy": "{epsilon = 1}"},
     **{"network": "{link_time = 0.5}", "model": '"mlp"', "sharding": '"iid"'},
@@ -55,8 +55,8 @@ PIECES = [
 ]
 
 
-class Held:
-    """A file's contents without the file, for the sake of speed."""
+class MemoryFile:
+    """Stands for a file, without disk access."""
 
     def __init__(self, text):
         self._data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
@@ -65,28 +65,28 @@ class Held:
         return self._data.decode(encoding)
 
     def __str__(self):
-        return "held.toml"
+        return "memory.toml"
 
 
 def attempt(text):
-    """Whether the text is a config; if not, that it is told in a sentence."""
+    """Return whether the text is a valid config; if not, check that the error has a message."""
     try:
-        config = Config.load(Held(text))
+        config = Config.load(MemoryFile(text))
     except TacitError as error:
-        said = str(error)
+        message = str(error)
     else:
         assert isinstance(config, Config)
         return True
-    assert said
+    assert message
     return False
 
 
 def random_text(rng):
-    """Lines that are right or nearly right, with pieces thrown in."""
+    """Valid and nearly valid lines, with random pieces between them."""
     lines = []
     for key in rng.sample(KEYS, rng.randrange(1, 5)):
         odd = rng.choice([*SCALARS, f"[{rng.choice(SCALARS)}]", f"{{name = {rng.choice(SCALARS)}}}"])
-        lines.append(f"{key} = {odd if rng.random() < 0.5 else RIGHT.get(key, odd)}\n")
+        lines.append(f"{key} = {odd if rng.random() < 0.5 else VALID.get(key, odd)}\n")
         if rng.random() < 0.2:
             lines.append(rng.choice(PIECES))
     text = "".join(lines)
@@ -123,7 +123,7 @@ def test_any_toml(text):
 
 @given(st.randoms(use_true_random=False))
 @settings(max_examples=300)
-def test_configs_gone_wrong(rng):
+def test_nearly_valid_configs(rng):
     attempt(random_text(rng))
 
 
@@ -137,11 +137,11 @@ def test_configs_gone_wrong(rng):
         pytest.param("[" + "a." * 3000 + "b]", id="headers"),
     ],
 )
-def test_deep_and_long(text):
+def test_deep_and_long_texts(text):
     attempt(text)
 
 
-def test_a_file_that_is_no_text(tmp_path):
+def test_file_that_is_not_text(tmp_path):
     path = tmp_path / "config.toml"
     path.write_bytes(b"rounds = 5 # \xff")
     with pytest.raises(TacitError, match=r"config.toml is not valid TOML"):
@@ -149,8 +149,8 @@ def test_a_file_that_is_no_text(tmp_path):
 
 
 @pytest.mark.full
-def test_fuzz_at_length():
-    """200,000 configs gone wrong: a run or a sentence, every one."""
+def test_nearly_valid_configs_at_length():
+    """200,000 nearly valid configs are accepted or refused with a `TacitError`."""
     rng = random.Random(9)
-    taken = sum(attempt(random_text(rng)) for _ in range(200_000))
-    assert 0 < taken < 200_000
+    accepted = sum(attempt(random_text(rng)) for _ in range(200_000))
+    assert 0 < accepted < 200_000

@@ -1,4 +1,4 @@
-"""Sites that agree have the same description, text and network; those that do not are told the first difference."""
+"""Equal settings give equal descriptions and digests; unequal ones are refused with the first difference."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ def mine():
     return described()
 
 
-def test_the_same_everywhere(mine):
+def test_equal_settings_give_equal_descriptions(mine):
     again = described(
         algorithm={"lr": 0.5, "clip": 1, "noise_multiplier": 1.0, "name": "dyn-d2p"},
         data={"name": "digits"},
@@ -45,7 +45,7 @@ def test_the_same_everywhere(mine):
     assert first_difference(mine, again) is None
 
 
-def test_text_and_back(mine):
+def test_text_can_be_parsed(mine):
     back = NetworkDescription.parse(mine.text)
     assert back == mine
     assert (back.text, back.digest) == (mine.text, mine.digest)
@@ -57,14 +57,14 @@ def test_text_and_back(mine):
     assert NetworkDescription.parse(json.dumps(json.loads(mine.text), indent=2)).text == mine.text
 
 
-def test_it_travels_in_a_hello(mine):
+def test_description_fits_a_hello_message(mine):
     link = Link(mine.digest, "site-a", "site-b")
     hello = decode(encode(Message(link, Kind.HELLO, 0, text=mine.text)), link)
     assert NetworkDescription.parse(hello.text).digest == hello.link.network
 
 
-def test_nothing_of_it_is_secret(mine):
-    """What a site has for itself is not told: the data's place, the sharding, the run's name."""
+def test_description_contains_nothing_private(mine):
+    """The location of the data, the sharding and the name of the run are not in it."""
     keys = set(json.loads(mine.text))
     assert keys == {
         *("format", "sites", "rounds", "seed", "graph", "links", "algorithm", "model", "parameters"),
@@ -73,43 +73,43 @@ def test_nothing_of_it_is_secret(mine):
 
 
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("changes", "expected"),
     [
         ({"rounds": 6}, "rounds is 5 here and 6 there"),
         ({"seed": 1}, "seed is 0 here and 1 there"),
         ({"algorithm": {**BASE["algorithm"], "lr": 0.1}}, "algorithm.lr is 0.5 here and 0.1 there"),
-        ({"algorithm": {"name": "sgp", "lr": 0.5}}, "algorithm.clip is 1 here and not given there"),
+        ({"algorithm": {"name": "sgp", "lr": 0.5}}, "algorithm.clip is 1 here and not set there"),
         ({"graph": {"name": "ring", "nodes": 4, "lazy": True}}, "graph.lazy is false here and true there"),
-        ({"graph": {"name": "complete", "nodes": 4}}, "graph.directed is false here and not given there"),
-        ({"graph": {**RING, "drop_links": 0.1}}, "graph.drop_links is not given here and 0.1 there"),
+        ({"graph": {"name": "complete", "nodes": 4}}, "graph.directed is false here and not set there"),
+        ({"graph": {**RING, "drop_links": 0.1}}, "graph.drop_links is not set here and 0.1 there"),
         ({"model": {"name": "logistic", "biases": False}}, "model.biases is true here and false there"),
-        ({"evaluate_every": 2}, "evaluate_every is not given here and 2 there"),
+        ({"evaluate_every": 2}, "evaluate_every is not set here and 2 there"),
         ({"batch": {"size": 8}}, "batch.size is 32 here and 8 there"),
         ({"privacy": {"delta": 1e-6}}, "privacy.delta is 1e-05 here and 1e-06 there"),
         ({"sites": ["site-a", "site-b", "site-d", "site-c"]}, 'sites.2 is "site-c" here and "site-d" there'),
     ],
 )
-def test_the_first_difference_is_named(mine, changes, sentence):
+def test_first_difference(mine, changes, expected):
     theirs = described(**changes)
-    assert first_difference(mine, theirs) == sentence
+    assert first_difference(mine, theirs) == expected
     assert mine.digest != theirs.digest
 
 
-def test_other_parameters_or_links_are_noticed_where_the_config_is_the_same(mine):
+def test_digests_of_parameters_and_links_are_compared(mine):
     text = json.loads(mine.text)
     for key in ("parameters", "links"):
         theirs = NetworkDescription.parse(json.dumps({**text, key: "0" * 64}))
         assert first_difference(mine, theirs) == f'{key} is "{text[key]}" here and "{"0" * 64}" there'
 
 
-def test_random_graphs_are_told_by_their_schedule():
+def test_random_graphs_are_compared_by_their_weights():
     def links(seed):
         return described(graph={**RING, "drop_links": 0.2, "drop_seed": seed}).links
 
     assert links(1) == links(1) != links(2)
 
 
-def test_a_file_of_links_is_told_by_its_contents(tmp_path):
+def test_edge_list_file_is_compared_by_contents(tmp_path):
     def at(folder, text):
         path = tmp_path / folder / "links.csv"
         path.parent.mkdir(exist_ok=True)
@@ -123,7 +123,7 @@ def test_a_file_of_links_is_told_by_its_contents(tmp_path):
     assert str(tmp_path) not in at("here", ring).text
 
 
-def test_a_method_of_ones_own_is_told_by_its_file(tmp_path):
+def test_user_algorithm_is_compared_by_its_file(tmp_path):
     own = Path(__file__).parents[1] / "runs" / "own.py"
     copy = tmp_path / "own.py"
     copy.write_text(own.read_text())
@@ -137,23 +137,23 @@ def test_a_method_of_ones_own_is_told_by_its_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("sites", "why"),
+    ("sites", "reason"),
     [
-        (SITES[:3], "3 sites for a graph of 4 nodes"),
-        (["site-a", "site-b", "site-c", "site-a"], "site-a is there twice"),
-        (["site-a", "site-b", "site-c", "Site D"], "cannot name a site"),
+        (SITES[:3], "The graph has 4 nodes for 3 sites"),
+        (["site-a", "site-b", "site-c", "site-a"], "two sites have the name site-a"),
+        (["site-a", "site-b", "site-c", "Site D"], "Invalid site name"),
     ],
 )
-def test_sites_that_cannot_be(sites, why):
-    with pytest.raises(TacitError, match=why):
+def test_invalid_sites(sites, reason):
+    with pytest.raises(TacitError, match=reason):
         described(sites)
 
 
-def test_what_json_cannot_say_is_refused():
+def test_values_without_json_form_are_refused():
     run = from_config(Config.parse(BASE))
     for value in (float("inf"), object()):
         config = Config.parse({**BASE, "algorithm": {"name": "dyn-d2p", "lr": value}})
-        with pytest.raises(TacitError, match="finite numbers, strings, lists and tables"):
+        with pytest.raises(TacitError, match="finite numbers, strings, lists or tables"):
             NetworkDescription.of(config, SITES, run.network.graph, run.task.model, (1, 8, 8), 10)
 
 
@@ -165,7 +165,7 @@ WRONG = st.recursive(
 
 
 def parsed(text):
-    """A description whose text and differences can be told, or one line that says why not."""
+    """Return a description, or None after checking that the error is one short printable line."""
     try:
         return NetworkDescription.parse(text, "site-b")
     except TacitError as error:
@@ -178,15 +178,15 @@ def parsed(text):
 
 @given(st.data())
 @settings(max_examples=300)
-def test_a_stranger_may_say_anything(mine, data):
+def test_changed_descriptions_differ_or_are_refused(mine, data):
     table = json.loads(mine.text)
     for key in data.draw(st.lists(st.sampled_from([*table, "more"]), min_size=1, max_size=3)):
         table[key] = data.draw(WRONG)
     made = parsed(json.dumps(table))
     if made is not None:
-        sentence = first_difference(mine, made)
-        assert (sentence is None) == (made.digest == mine.digest)
-        assert sentence is None or sentence.isprintable()
+        expected = first_difference(mine, made)
+        assert (expected is None) == (made.digest == mine.digest)
+        assert expected is None or expected.isprintable()
 
 
 @pytest.mark.parametrize(
@@ -195,11 +195,11 @@ def test_a_stranger_may_say_anything(mine, data):
         *("", "{", "[]", "null", "[" * 100_000, '{"a":' * 50_000, '"' + "x" * 200_000 + '"', "1" * 100_000, "\ud800"),
     ],
 )
-def test_texts_that_are_no_description(text):
+def test_texts_that_are_not_descriptions(text):
     assert parsed(text) is None
 
 
-def test_deep_or_large_values_in_a_choice(mine):
+def test_deep_or_large_values(mine):
     table = json.loads(mine.text)
     for value in ("[" * 500 + "]" * 500, "1" * 5000, "1e999", "NaN", '"\\ud800"', '{"a":' * 150 + "1" + "}" * 150):
         text = json.dumps(table).replace('"lr": 0.5', f'"lr": {value}')

@@ -12,9 +12,10 @@ import pytest
 import torch
 
 from tacit.errors import TacitError
-from tacit.sites import lines, logs
+from tacit.sites import lines
 from tacit.sites.certificates import CertificateFiles
 from tacit.sites.lines import Lines
+from tacit.sites.native_stderr import capture_native_stderr
 from tacit.sites.wire import Kind
 
 from .cases import MIX, described, value
@@ -88,7 +89,7 @@ def called(name, first, folder=lambda papers: papers.folder):
 
 
 OTHER = described(SITES, algorithm={"name": "sgp", "lr": 0.25})
-REFUSED = "a connection was refused: "
+REFUSED = "connection refused: "
 WAYS = {
     "nothing": (plain(b"", 0.2), None),
     "plain text": (plain(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"), REFUSED),
@@ -97,10 +98,13 @@ WAYS = {
     "half a handshake": (plain(bytes.fromhex("1603010200010001fc0303") + bytes(40), 0.2), None),
     "no certificate": (tls(lambda papers: None), REFUSED + "PEER_DID_NOT_RETURN_A_CERTIFICATE"),
     "another authority": (
-        tls(lambda papers: CertificateFiles.named(papers.elsewhere, "b")),
+        tls(lambda papers: CertificateFiles.in_folder(papers.elsewhere, "b")),
         REFUSED + "CERTIFICATE_VERIFY_FAILED",
     ),
-    "expired": (tls(lambda papers: CertificateFiles.named(papers.late, "b")), REFUSED + "CERTIFICATE_VERIFY_FAILED"),
+    "expired": (
+        tls(lambda papers: CertificateFiles.in_folder(papers.late, "b")),
+        REFUSED + "CERTIFICATE_VERIFY_FAILED",
+    ),
     "a stranger": (
         called("stranger", hello("b")),
         "turned away: its certificate is good, but it is no site of this network",
@@ -108,7 +112,7 @@ WAYS = {
     "in another's name": (called("c", hello("b")), "refused: c sent a message whose sender is b"),
     "another network": (
         called("c", hello("c", OTHER)),
-        "refused: c knows another network: algorithm.lr is not given here and 0.25 there",
+        "refused: c knows another network: algorithm.lr is not set here and 0.25 there",
     ),
     "values first": (called("c", message("c", MIX, tensors=value(1.0))), "refused: c does not say HELLO first"),
     "no message": (called("c", b"garbage"), "refused: c sent bytes that are no message"),
@@ -130,7 +134,7 @@ def soon(condition, seconds=5.0):
 def test_nobody_comes_in(pair, caplog, way):
     tried, told = WAYS[way]
     before, lost = pair.a.known(), pair.a.post.counts["received"]
-    with logs.capture_native_stderr():
+    with capture_native_stderr():
         assert not tried(pair)
         if told:
             assert soon(lambda: watched(caplog))
@@ -144,7 +148,7 @@ def test_nobody_comes_in(pair, caplog, way):
 
 def test_the_right_way_in(pair):
     """What the others lack: so that it is not something else that keeps them out."""
-    assert tls(lambda papers: CertificateFiles.named(papers.folder, "c"))(pair)
+    assert tls(lambda papers: CertificateFiles.in_folder(papers.folder, "c"))(pair)
     with greeted(pair):
         assert soon(lambda: pair.a.post.peers["c"].up)
     assert soon(lambda: not pair.a.post.peers["c"].up)
@@ -156,7 +160,7 @@ def test_a_site_is_told_why_it_is_refused(pair):
         heard, code = caller.say(hello("c", OTHER)).rest()
     assert code == grpc.StatusCode.OK
     (answer,) = heard
-    assert answer.text == "c knows another network: algorithm.lr is not given here and 0.25 there"
+    assert answer.text == "c knows another network: algorithm.lr is not set here and 0.25 there"
     with Caller(pair.a.address, pair.papers, "stranger") as caller:
         assert caller.rest() == ([], grpc.StatusCode.PERMISSION_DENIED)
 
@@ -165,10 +169,10 @@ def test_it_calls_only_the_site_it_means(pair, papers, tmp_path, caplog):
     """An impostor with a good certificate, but another site's, at the address of c."""
     impostor = Lines(papers.identity("stranger"), "127.0.0.1:0", {}, MOST)
     impostor.open(pair.a.post)
-    with logs.capture_native_stderr():
+    with capture_native_stderr():
         pair.a.lines._addresses["c"] = f"127.0.0.1:{impostor.port}"
         pair.a.lines.dial(["c"])
-        assert soon(lambda: "a connection was for another site" in watched(caplog))
+        assert soon(lambda: "connection refused: the peer expected another site" in watched(caplog))
     assert not pair.a.post.peers["c"].up
     impostor.shut()
     pair.work()
@@ -284,7 +288,7 @@ def test_an_address_that_is_taken(pair, papers, tmp_path):
 @pytest.mark.full
 def test_a_thousand_ways_in(pair, caplog):
     accepted, tries = 0, 0
-    with logs.capture_native_stderr():
+    with capture_native_stderr():
         for way in islice(cycle(WAYS), 1000):
             accepted, tries = accepted + WAYS[way][0](pair), tries + 1
             if tries % 100 == 0:

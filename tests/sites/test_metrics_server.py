@@ -1,4 +1,4 @@
-"""A site is seen from outside: what it tells is what it is, and what it is asked does it no harm."""
+"""The metrics server publishes the site's status and survives bad requests."""
 
 import http.client
 import json
@@ -11,7 +11,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tacit.errors import TacitError
-from tacit.sites.metrics_server import MetricsServer, parse_address
+from tacit.sites.metrics_server import MetricsServer
+from tacit.sites.names import parse_address
 from tacit.sites.status import PeerStatus, SiteStatus
 
 STATUS = SiteStatus(
@@ -40,10 +41,10 @@ STATUS = SiteStatus(
 
 @pytest.fixture
 def site():
-    """A site that can be put into any state, and the address of its watch."""
+    """A list with the current status, which tests change, and the address of the server."""
     box = [STATUS]
-    with MetricsServer("127.0.0.1:0", lambda: box[0]) as watch:
-        yield box, watch.address
+    with MetricsServer("127.0.0.1:0", lambda: box[0]) as server:
+        yield box, server.address
 
 
 def ask(address, path, method="GET", **headers):
@@ -64,21 +65,21 @@ def metrics(address):
     return {(sample.name, *sample.labels.values()): sample.value for family in families for sample in family.samples}
 
 
-def test_a_status_is_the_same_after_json():
+def test_status_survives_json():
     assert SiteStatus.from_dict(json.loads(json.dumps(STATUS.as_dict()))) == replace(STATUS, peers=dict(STATUS.peers))
     infinite = replace(STATUS, epsilon=math.inf, planned=math.nan, accuracy=None).as_dict()
     assert infinite["epsilon"] is infinite["planned"] is infinite["accuracy"] is None
 
 
 @pytest.mark.parametrize(
-    "told", [None, [], {}, STATUS.as_dict() | {"state": "happy"}, STATUS.as_dict() | {"peers": {"a": {"up": 1}}}]
+    "table", [None, [], {}, STATUS.as_dict() | {"state": "happy"}, STATUS.as_dict() | {"peers": {"a": {"up": 1}}}]
 )
-def test_what_is_no_status_is_refused(told):
+def test_invalid_status_is_refused(table):
     with pytest.raises(TacitError, match=r"^the status: "):
-        SiteStatus.from_dict(told)
+        SiteStatus.from_dict(table)
 
 
-def test_health_is_the_status(site):
+def test_healthz_returns_the_status(site):
     box, address = site
     for state in ("starting", "waiting", "running", "finished", "failed"):
         box[0] = replace(STATUS, state=state)
@@ -88,7 +89,7 @@ def test_health_is_the_status(site):
         assert json.loads(text) == json.loads(json.dumps(box[0].as_dict()))
 
 
-def test_metrics_are_the_status(site):
+def test_metrics_contain_the_status(site):
     box, address = site
     now = metrics(address)
     expected = {
@@ -122,7 +123,7 @@ def test_metrics_are_the_status(site):
     assert metrics(address)[("tacit_round",)] == 13
 
 
-def test_where_nothing_is_guaranteed_epsilon_is_infinite(site):
+def test_epsilon_without_guarantee_is_infinite(site):
     box, address = site
     box[0] = replace(STATUS, epsilon=None, planned=None, accuracy=None)
     now = metrics(address)
@@ -131,44 +132,44 @@ def test_where_nothing_is_guaranteed_epsilon_is_infinite(site):
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "HEAD"])
-def test_there_is_nothing_else(site, method):
+def test_other_paths_and_methods_are_not_found(site, method):
     _, address = site
     assert ask(address, "/", method)[0] == ask(address, "/healthz/..", method)[0] == 404
     assert method == "GET" or ask(address, "/healthz", method)[0] == 404
 
 
-def test_who_asks_badly_stops_nobody(site, capfd):
+def test_bad_requests_do_not_disturb_others(site, capfd):
     _, address = site
-    for question in (b"\0\xff" * 100, b"GET", b"GET /healthz HTTP/1.1\r\n" + b"x: y\r\n" * 200 + b"\r\n", b""):
-        with socket.create_connection(parse_address(address), timeout=5) as silent:
-            silent.sendall(question)
+    for request in (b"\0\xff" * 100, b"GET", b"GET /healthz HTTP/1.1\r\n" + b"x: y\r\n" * 200 + b"\r\n", b""):
+        with socket.create_connection(parse_address(address), timeout=5) as client:
+            client.sendall(request)
             assert ask(address, "/healthz")[0] == 200
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_status_that_fails_is_told_in_the_log(caplog):
+def test_failing_status_is_logged(caplog):
     def broken():
         raise RuntimeError("no status")
 
-    with MetricsServer("127.0.0.1:0", broken) as watch, pytest.raises(http.client.HTTPException):
-        ask(watch.address, "/healthz")
-    assert [record.message for record in caplog.records] == ["a watcher got no answer"]
+    with MetricsServer("127.0.0.1:0", broken) as server, pytest.raises(http.client.HTTPException):
+        ask(server.address, "/healthz")
+    assert [record.message for record in caplog.records] == ["a monitoring request failed"]
 
 
 def test_addresses():
-    with MetricsServer("127.0.0.1:0", lambda: STATUS) as watch:
-        assert parse_address(watch.address)[1] > 0
-        with pytest.raises(TacitError, match=rf"cannot answer watchers at {watch.address}: Address already in use"):
-            MetricsServer(watch.address, lambda: STATUS)
-    with MetricsServer(watch.address, lambda: STATUS) as again:  # the port is free again
+    with MetricsServer("127.0.0.1:0", lambda: STATUS) as server:
+        assert parse_address(server.address)[1] > 0
+        with pytest.raises(TacitError, match=rf"Cannot serve metrics at {server.address}: Address already in use"):
+            MetricsServer(server.address, lambda: STATUS)
+    with MetricsServer(server.address, lambda: STATUS) as again:  # the port is free again
         assert ask(again.address, "/healthz")[0] == 200
-    with pytest.raises(TacitError, match=r"cannot answer watchers at 192\.0\.2\.1:0: "):
+    with pytest.raises(TacitError, match=r"Cannot serve metrics at 192\.0\.2\.1:0: "):
         MetricsServer("192.0.2.1:0", lambda: STATUS)
 
 
 @pytest.mark.parametrize(
     "address", ["", ":80", "127.0.0.1", "127.0.0.1:", "::1:80", "[a]:80", "a:x", "a:65536", "a:-1"]
 )
-def test_what_is_no_address(address):
-    with pytest.raises(TacitError, match="is no address: it takes a host and a port"):
+def test_invalid_addresses(address):
+    with pytest.raises(TacitError, match=r"Invalid address .*: use HOST:PORT"):
         parse_address(address)

@@ -7,7 +7,7 @@ import pytest
 import tomli_w
 
 from tacit.sites.build import build_site
-from tacit.sites.config import SiteConfig
+from tacit.sites.site_config import SiteConfig
 from tests.sites.test_sites import DIRECTED, TARGET, network, quick, started, worked  # noqa: F401  (a fixture)
 
 OWN = """

@@ -1,4 +1,4 @@
-"""The key of a site's noise is made once, kept by its owner, and never put on other values."""
+"""The key of a site's noise is created once, private to its owner, and never used on other values."""
 
 import os
 import shutil
@@ -12,24 +12,24 @@ from tacit.errors import TacitError
 from tacit.privacy.ledger import Ledger
 from tacit.runs import PrivacyMeter
 from tacit.sites.build import build_site
-from tacit.sites.config import SiteConfig
 from tacit.sites.private_state import KEY, LEDGER, open_private_state
+from tacit.sites.site_config import SiteConfig
 
 from .built import change, released
 
 
-def test_the_key_is_made_once_and_for_the_owner_only(node):
+def test_key_is_created_once_and_private(node):
     site = SiteConfig.load(node)
     first, path = released(site), site.state / KEY
     before = path.read_bytes()
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     (site.state / LEDGER).unlink()
-    Ledger(site.state / LEDGER, durable=True)  # as after a crash before the release was written down
+    Ledger(site.state / LEDGER, durable=True)  # the state after a crash before the release was recorded
     assert torch.equal(released(site), first)
     assert path.read_bytes() == before
 
 
-def test_keys_differ(ready, tmp_path):
+def test_every_site_has_its_own_key(ready, tmp_path):
     noises = []
     for place in ("a", "b"):
         shutil.copytree(ready, tmp_path / place)
@@ -39,8 +39,8 @@ def test_keys_differ(ready, tmp_path):
     assert not torch.equal(*noises)
 
 
-def test_two_processes_at_once_have_one_key(tmp_path, monkeypatch):
-    """Both find no key, and both make one: that of the first is the key of both."""
+def test_concurrent_processes_share_one_key(tmp_path, monkeypatch):
+    """Both find no key and create one; both then use the one that was linked first."""
     Ledger(tmp_path / LEDGER)
     before, first = os.link, []
 
@@ -56,36 +56,36 @@ def test_two_processes_at_once_have_one_key(tmp_path, monkeypatch):
     assert {path.name.removesuffix("-wal").removesuffix("-shm") for path in tmp_path.iterdir()} == {LEDGER, KEY}
 
 
-def test_a_lost_key(node):
+def test_missing_key_is_refused(node):
     site = SiteConfig.load(node)
     released(site)
     (site.state / KEY).unlink()
-    with pytest.raises(TacitError, match=r"noise.key is lost, and with it the noise of what .*ledger.sqlite says"):
+    with pytest.raises(TacitError, match=r"noise.key is missing, but .*ledger.sqlite contains releases"):
         build_site(site)
 
 
-def test_a_lost_ledger(node):
+def test_missing_ledger_is_refused(node):
     site = SiteConfig.load(node)
     released(site)
     (site.state / LEDGER).unlink()
-    with pytest.raises(TacitError, match="what was released is not known: put it back"):
+    with pytest.raises(TacitError, match=r"ledger\.sqlite is missing, so past releases are unknown"):
         build_site(site)
     assert not (site.state / LEDGER).exists()
 
 
-def test_a_damaged_key(node):
+def test_damaged_key_is_refused(node):
     site = SiteConfig.load(node)
     build_site(site)
     (site.state / KEY).write_bytes(b"short")
-    with pytest.raises(TacitError, match=r"noise\.key is damaged: it must have 64 bytes, and has 5"):
+    with pytest.raises(TacitError, match=r"noise\.key is damaged: it must have 64 bytes, got 5"):
         build_site(site)
 
 
-@pytest.mark.parametrize("what", ["network", "records"])
-def test_noise_is_not_put_on_other_values(node, what):
+@pytest.mark.parametrize("changed", ["network", "records"])
+def test_noise_is_not_used_on_other_values(node, changed):
     site = SiteConfig.load(node)
     released(site)
-    if what == "network":
+    if changed == "network":
         change(site.network, rounds=5)
     else:
         path = node.parent / "records.npz"
@@ -93,11 +93,11 @@ def test_noise_is_not_put_on_other_values(node, what):
             arrays = dict(file)
         arrays["x"][0] += 1
         np.savez(path, **arrays)
-    with pytest.raises(TacitError, match="made for another run: the network or this site's data have changed"):
+    with pytest.raises(TacitError, match="belongs to another run: the network or this site's data have changed"):
         build_site(SiteConfig.load(node))
 
 
-def test_until_something_has_left_all_may_change(node):
+def test_everything_may_change_before_the_first_release(node):
     site = SiteConfig.load(node)
     build_site(site)
     before = (site.state / KEY).read_bytes()
@@ -106,7 +106,7 @@ def test_until_something_has_left_all_may_change(node):
     assert (site.state / KEY).read_bytes() != before
 
 
-def test_addresses_may_change(node):
+def test_addresses_may_change_at_any_time(node):
     site = SiteConfig.load(node)
     released(site)
     sites = [{"name": name, "address": f"10.0.0.9:{7000 + i}"} for i, name in enumerate(site.network_config.names)]
@@ -114,15 +114,15 @@ def test_addresses_may_change(node):
     build_site(SiteConfig.load(node))
 
 
-def test_a_seed_is_not_mixed_with_a_key(node):
+def test_seed_is_refused_where_a_key_exists(node):
     build_site(SiteConfig.load(node))
     change(node, noise_seed=5)
-    with pytest.raises(TacitError, match="noise_seed protects nothing: give it a state of its own"):
+    with pytest.raises(TacitError, match=r"noise_seed cannot be used in .*: use another state folder"):
         build_site(SiteConfig.load(node))
 
 
-def test_what_is_said_of_the_noise(node):
-    """A site repeats its noise from a secret key, and that is no simulation; from a seed it is one."""
+def test_only_seeded_noise_is_called_a_simulation(node):
+    """Noise from a secret key is repeatable too, but not a simulation."""
     part = build_site(SiteConfig.load(node))
     assert "simulation" not in (PrivacyMeter(part.task, part.algorithm, part.delta).planned().note or "")
     change(node, noise_seed=5, state="other")

@@ -8,8 +8,8 @@ import pytest
 from tacit.errors import TacitError
 from tacit.privacy.planning import guarantee
 from tacit.sites.build import build_site
-from tacit.sites.config import SiteConfig
 from tacit.sites.node import Node
+from tacit.sites.site_config import SiteConfig
 from tests.sites.test_sites import DIRECTED, TARGET, network, quick, started, worked  # noqa: F401  (a fixture)
 
 LISTED = {"name": "d2p", "clip": [1.0] * 6, "noise_multiplier": [1.0] * 6}

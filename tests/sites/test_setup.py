@@ -1,4 +1,4 @@
-"""`tacit network init` writes networks that load as they are, and touches nothing that is there."""
+"""`tacit network init` creates networks that load without changes, and overwrites nothing."""
 
 import socket
 import stat
@@ -9,9 +9,10 @@ import torch
 
 from tacit.errors import TacitError
 from tacit.runs import Config, from_config
-from tacit.sites import setup
-from tacit.sites.config import NetworkConfig, SiteConfig
+from tacit.sites import hosts
+from tacit.sites.network_config import NetworkConfig
 from tacit.sites.setup import create_network
+from tacit.sites.site_config import SiteConfig
 
 SMALL = {"rounds": 3, "algorithm": {"name": "dyn-d2p", "noise_multiplier": 1.0}, "batch": {"size": 8}}
 
@@ -25,7 +26,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_each_site_has_its_own_and_no_more(made):
+def test_every_site_folder_has_only_its_own_files(made):
     folder = made.network.parent
     assert names(folder) == ["authority", "network.toml", "simulation.toml", "site-1", "site-2", "site-3"]
     assert names(folder / "authority") == ["authority.crt", "authority.key"]
@@ -35,10 +36,10 @@ def test_each_site_has_its_own_and_no_more(made):
         assert stat.S_IMODE((folder / site / f"{site}.key").stat().st_mode) == 0o600
 
 
-def test_what_it_says_is_the_config(made):
-    agreed = NetworkConfig.load(made.network)
+def test_network_has_the_settings_of_the_config(made):
+    network = NetworkConfig.load(made.network)
     simulation = Config.load(made.simulation)
-    assert agreed.config(simulation.data, simulation.sharding) == simulation.model_copy(update={"name": "network"})
+    assert network.config(simulation.data, simulation.sharding) == simulation.model_copy(update={"name": "network"})
     assert simulation.graph.parameters["nodes"] == 3
 
 
@@ -51,7 +52,7 @@ def test_records_are_the_shards_of_the_simulation(made):
             assert np.array_equal(file["x_test"], task.data.test_x.numpy())
 
 
-def test_ports_are_free_and_differ(made):
+def test_ports_are_free_and_distinct(made):
     sites = [SiteConfig.load(node) for node in made.nodes]
     addresses = [site.listen_address for site in sites] + [site.metrics_address for site in sites]
     assert [site.listen_address for site in sites] == [member.address for member in sites[0].network_config.sites]
@@ -63,53 +64,53 @@ def test_ports_are_free_and_differ(made):
             free.bind((host, int(port)))
 
 
-def test_ports_that_are_taken_are_passed_over(monkeypatch):
-    monkeypatch.setattr(setup, "_FREE", range(20_000, 20_040))
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 20_017))
-        assert all(20_017 not in pair for _ in range(20) for pair in setup._ports((), 15))
-        with pytest.raises(TacitError, match="no 40 free ports"):
-            setup._ports((), 20)
+def test_used_ports_are_not_assigned(monkeypatch):
+    monkeypatch.setattr(hosts, "_LOCAL_PORTS", range(20_000, 20_040))
+    with socket.socket() as used:
+        used.bind(("127.0.0.1", 20_017))
+        assert all(20_017 not in pair for _ in range(20) for pair in hosts.assign_ports((), 15))
+        with pytest.raises(TacitError, match="does not have 40 free ports"):
+            hosts.assign_ports((), 20)
 
 
-def test_hosts(tmp_path):
+def test_hosts_of_the_sites(tmp_path):
     made = create_network(tmp_path / "net", 2, Config.parse(SMALL), hosts=["a.example", "10.1.2.3"])
     sites = [SiteConfig.load(node) for node in made.nodes]
     assert [member.address for member in sites[0].network_config.sites] == ["a.example:7401", "10.1.2.3:7402"]
     assert [site.listen_address for site in sites] == ["[::]:7401", "[::]:7402"]
-    with pytest.raises(TacitError, match="there are 2 hosts for 3 sites"):
+    with pytest.raises(TacitError, match="Got 2 hosts for 3 sites"):
         create_network(tmp_path / "more", 3, Config.parse(SMALL), hosts=["a.example", "b.example"])
     assert names(tmp_path) == ["net"]
 
 
-def test_files_of_the_config_go_along(tmp_path, monkeypatch):
+def test_files_of_the_config_are_copied(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "links.csv").write_text("0 1\n1 2\n2 0\n")
     graph = {"name": "edges", "nodes": 3, "path": "links.csv", "directed": False}
     made = create_network(tmp_path / "net", 3, Config.parse({**SMALL, "graph": graph}))
     assert (tmp_path / "net" / "links.csv").read_text() == "0 1\n1 2\n2 0\n"
     monkeypatch.chdir("/")
-    agreed = NetworkConfig.load(made.network)
-    assert agreed.graph.parameters["path"] == str(tmp_path / "net" / "links.csv")
+    network = NetworkConfig.load(made.network)
+    assert network.graph.parameters["path"] == str(tmp_path / "net" / "links.csv")
 
 
 @pytest.mark.parametrize(
     ("changes", "sites", "sentence"),
     [
-        ({}, 1, "at least 2 sites, not 1"),
+        ({}, 1, "at least 2 sites, got 1"),
         ({"algorithm": {"name": "dyn-d2p", "lrr": 1}}, 3, '"lrr"; did you mean "lr"'),
-        ({"measure": ["stationarity"]}, 3, "which no site may tell: leave out measure"),
+        ({"measure": ["stationarity"]}, 3, "which sites do not send: remove measure"),
         ({"batch": {"size": 1000}}, 3, "fewer than a batch of 1000"),
         ({"algorithm": {"name": "ppgl"}}, 3, "needs a value for: beta, rho, lam"),
     ],
 )
-def test_refused_and_nothing_left(tmp_path, changes, sites, sentence):
+def test_refused_without_leaving_files(tmp_path, changes, sites, sentence):
     with pytest.raises(TacitError, match=sentence):
         create_network(tmp_path / "net", sites, Config.parse({**SMALL, **changes}))
     assert names(tmp_path) == []
 
 
-def test_nothing_is_overwritten(tmp_path):
+def test_existing_files_are_not_overwritten(tmp_path):
     (tmp_path / "net").mkdir()
     (tmp_path / "net" / "mine").write_text("dear")
     with pytest.raises(TacitError, match="holds something already"):
@@ -118,13 +119,13 @@ def test_nothing_is_overwritten(tmp_path):
     assert names(tmp_path / "net") == ["mine"]
 
 
-def test_the_command(tacit, tmp_path):
+def test_init_command(tacit, tmp_path):
     folder = tmp_path / "mine" / "net"
-    said = tacit("network", "init", str(folder), "--sites", "2", "--set", "rounds=3", "--noise-seed", "0")
-    assert (said.code, said.err) == (0, "")
-    assert f"tacit up {folder}" in said.out
-    assert f"tacit train {folder}/simulation.toml" in said.out
-    assert "tacit node site-1/node.toml" in said.out
+    done = tacit("network", "init", str(folder), "--sites", "2", "--set", "rounds=3", "--noise-seed", "0")
+    assert (done.code, done.err) == (0, "")
+    assert f"tacit up {folder}" in done.out
+    assert f"tacit train {folder}/simulation.toml" in done.out
+    assert "tacit node site-1/node.toml" in done.out
     sites = [SiteConfig.load(folder / name / "node.toml") for name in ("site-1", "site-2")]
     assert [site.noise_seed for site in sites] == [0, 0]
     again = tacit("network", "init", str(folder), "--sites", "2")
@@ -132,7 +133,7 @@ def test_the_command(tacit, tmp_path):
     assert "holds something already" in again.err
 
 
-def test_signals(tmp_path):
+def test_graph_learning_network(tmp_path):
     ppgl = {"name": "ppgl", "beta": 0.1, "rho": 1.0, "lam": 0.1}
     made = create_network(tmp_path / "net", 3, Config.parse({"algorithm": ppgl, "graph": "complete"}))
     assert made.simulation is None

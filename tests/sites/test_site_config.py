@@ -1,4 +1,4 @@
-"""The files of a site: what they say, where their paths lead, and a sentence for everything that is wrong."""
+"""network.toml and node.toml: values, relative paths, and errors."""
 
 import shutil
 from pathlib import Path
@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tacit.errors import TacitError
 from tacit.runs import Config, from_config
 from tacit.sites.certificates import create_site_certificate
-from tacit.sites.config import NetworkConfig, SiteConfig
+from tacit.sites.network_config import NetworkConfig
+from tacit.sites.site_config import SiteConfig
 
 SITES = [{"name": f"site-{i}", "address": f"10.0.0.{i}:7401"} for i in (1, 2, 3)]
 TRAINS = {
@@ -53,86 +54,89 @@ def signed(tmp_path_factory):
 
 @pytest.fixture
 def written(tmp_path, signed):
-    """Write a network and the file of its second site, changed, and give the latter's path."""
+    """Write network.toml, and node.toml of the second site with changes; return the path of the latter."""
 
-    def write(agreed=TRAINS, **changes):
+    def write(shared=TRAINS, **changes):
         own = tmp_path / "site-2"
         shutil.copytree(signed, own, dirs_exist_ok=True)
-        (tmp_path / "network.toml").write_text(tomli_w.dumps(agreed))
+        (tmp_path / "network.toml").write_text(tomli_w.dumps(shared))
         (own / "node.toml").write_text(tomli_w.dumps({**NODE, **changes}))
         return own / "node.toml"
 
     return write
 
 
-def test_the_same_run_as_a_simulation_has_it():
+def test_config_of_the_same_run_as_a_simulation():
     config = NetworkConfig.parse(TRAINS).config()
     written = {key: value for key, value in TRAINS.items() if key not in ("data", "sites")}
     assert config == Config.parse({**written, "graph": {"name": "ring", "lazy": True, "nodes": 3}})
-    run = from_config(config)  # of digits, which a network does not say
+    run = from_config(config)  # with the default data: network.toml names none
     assert run.network.graph.nodes == 3
 
 
-def test_defaults_are_those_of_a_config():
-    least = {key: TRAINS[key] for key in ("name", "rounds", "data", "graph", "algorithm", "model", "sites")}
-    config = NetworkConfig.parse(least).config()
+def test_defaults_are_those_of_tacit_train():
+    required = {key: TRAINS[key] for key in ("name", "rounds", "data", "graph", "algorithm", "model", "sites")}
+    config = NetworkConfig.parse(required).config()
     assert (config.batch, config.privacy, config.seed) == (Config().batch, Config().privacy, Config().seed)
 
 
-def test_classes_are_labels_from_0():
+def test_classes_are_numbered_from_0():
     classes = {**TRAINS, "data": {"inputs": [5], "classes": 3}}
-    assert NetworkConfig.parse(classes).data.order == NetworkConfig.parse(TRAINS).data.order == (0, 1, 2)
+    assert NetworkConfig.parse(classes).data.label_order == NetworkConfig.parse(TRAINS).data.label_order == (0, 1, 2)
     named = {**TRAINS, "data": {"inputs": [5], "labels": ["no", "yes"]}}
-    assert NetworkConfig.parse(named).data.order == ("no", "yes")
+    assert NetworkConfig.parse(named).data.label_order == ("no", "yes")
 
 
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("changes", "error"),
     [
         ({"rouns": 3}, 'net.toml "rouns"; did you mean "rounds"?'),
         ({"rounds": 0}, "net.toml: rounds = 0 should be greater"),
         ({"measure": ["stationarity"]}, 'unknown key of net.toml "measure"'),
         ({"data": {"input": [3], "classes": 2}}, r'unknown key of \[data\] in net.toml "input"; did you mean "inputs"'),
-        ({"data": {"classes": 2}}, "dyn-d2p learns a model, and data.inputs is missing"),
-        ({"data": {"inputs": [3]}}, "give data.labels or data.classes, and one of them only"),
-        ({"data": {"inputs": [3], "classes": 2, "labels": [0, 1]}}, "one of them only"),
-        ({"data": {"inputs": [3], "labels": [0, 1, 0]}}, "data.labels has 0 twice"),
+        ({"data": {"classes": 2}}, "dyn-d2p learns a model, so data.inputs is required"),
+        ({"data": {"inputs": [3]}}, "set either data.labels or data.classes"),
+        ({"data": {"inputs": [3], "classes": 2, "labels": [0, 1]}}, "set either data.labels or data.classes"),
+        ({"data": {"inputs": [3], "labels": [0, 1, 0]}}, "data.labels contains 0 twice"),
         ({"data": {"inputs": [0], "classes": 2}}, "data.inputs.0 = 0 should be greater"),
-        ({"data": {"inputs": [3], "classes": 2, "vertices": 4}}, "data.vertices is for other networks"),
-        ({"graph": {"name": "ring", "nodes": 3}}, "graph.nodes is the number of sites: leave it out"),
+        ({"data": {"inputs": [3], "classes": 2, "vertices": 4}}, "data.vertices has no effect: remove it"),
+        ({"graph": {"name": "ring", "nodes": 3}}, "remove graph.nodes: it is the number of sites"),
         ({"sites": []}, "sites"),
-        ({"sites": [SITES[0], SITES[0]]}, "there are two sites site-1"),
-        ({"sites": [SITES[0], {**SITES[1], "address": SITES[0]["address"]}]}, "there are two sites 10.0.0.1:7401"),
-        ({"sites": [{"name": "Site A", "address": "a:1"}]}, '"Site A" cannot name a site: small letters'),
+        ({"sites": [SITES[0], SITES[0]]}, "two sites have the name site-1"),
+        (
+            {"sites": [SITES[0], {**SITES[1], "address": SITES[0]["address"]}]},
+            "two sites have the address 10.0.0.1:7401",
+        ),
+        ({"sites": [{"name": "Site A", "address": "a:1"}]}, 'Invalid site name "Site A": use lower-case letters'),
         ({"sites": [{"name": "site-a", "adress": "a:1"}]}, r'key of \[sites\] in net.toml "adress"; .*"address"'),
-        ({"sites": [{"name": "site-a", "address": "a"}]}, "an address is a host and a port"),
-        ({"sites": [{"name": "site-a", "address": "a:99999"}]}, "an address is a host and a port"),
-        ({"sites": [{"name": "site-a", "address": "http://a:1"}]}, "an address is a host and a port"),
+        ({"sites": [{"name": "site-a", "address": "a"}]}, "Invalid address .*: use HOST:PORT"),
+        ({"sites": [{"name": "site-a", "address": "a:99999"}]}, "Invalid address .*: use HOST:PORT"),
+        ({"sites": [{"name": "site-a", "address": "http://a:1"}]}, "Invalid address .*: use HOST:PORT"),
     ],
 )
-def test_networks_that_cannot_be(changes, sentence):
-    with pytest.raises(TacitError, match=sentence) as refused:
+def test_invalid_networks(changes, error):
+    with pytest.raises(TacitError, match=error) as refused:
         NetworkConfig.parse({**TRAINS, **changes}, "net.toml")
     assert "net.toml" in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("changes", "error"),
     [
-        ({"data": {"inputs": [3]}}, "ppgl learns a graph, and data.vertices is missing"),
-        ({"data": {"vertices": 3, "classes": 2}}, "data.classes is for other networks: leave it out"),
-        ({"model": "logistic"}, "model is for other networks"),
-        ({"batch": {"size": 3}}, "batch is for other networks"),
+        ({"data": {"inputs": [3]}}, "ppgl learns a graph, so data.vertices is required"),
+        ({"data": {"vertices": 3, "classes": 2}}, "data.classes has no effect: remove it"),
+        ({"model": "logistic"}, "model has no effect"),
+        ({"batch": {"size": 3}}, "batch has no effect"),
     ],
 )
-def test_networks_that_learn_a_graph(changes, sentence):
+def test_networks_for_graph_learning(changes, error):
     assert NetworkConfig.parse(LEARNS).config().algorithm.name == "ppgl"
-    with pytest.raises(TacitError, match=sentence):
+    with pytest.raises(TacitError, match=error):
         NetworkConfig.parse({**LEARNS, **changes})
 
 
-def test_a_site(written, tmp_path):
+def test_load_site_config(written, tmp_path):
     site = SiteConfig.load(written(metrics_address="127.0.0.1:9402", peer_timeout=5))
     own = tmp_path / "site-2"
     assert site.state == own / "state"
@@ -147,44 +151,44 @@ def test_a_site(written, tmp_path):
     assert SiteConfig.load(written(listen="127.0.0.1:99")).listen_address == "127.0.0.1:99"
 
 
-def test_files_are_beside_the_file_that_names_them(written, tmp_path):
+def test_paths_are_relative_to_the_config_file(written, tmp_path):
     graph = {"name": "edges", "path": "links.csv", "directed": False}
     site = SiteConfig.load(written({**TRAINS, "graph": graph}, data={"name": "mine.py:records"}))
     assert Path(site.network_config.graph.parameters["path"]).resolve() == (tmp_path / "links.csv").resolve()
     assert Path(site.data.name.partition(":")[0]) == tmp_path / "site-2" / "mine.py"
-    away = SiteConfig.load(written(state="/var/lib/tacit", data={"name": "npz", "path": "/data/all.npz"}))
-    assert (away.state, away.data.parameters["path"]) == (Path("/var/lib/tacit"), "/data/all.npz")
+    absolute = SiteConfig.load(written(state="/var/lib/tacit", data={"name": "npz", "path": "/data/all.npz"}))
+    assert (absolute.state, absolute.data.parameters["path"]) == (Path("/var/lib/tacit"), "/data/all.npz")
 
 
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("changes", "error"),
     [
         ({"peer_timeut": 3}, 'node.toml "peer_timeut"; did you mean "peer_timeout"?'),
         ({"peer_timeout": 0}, "peer_timeout = 0 should be greater than 0"),
         ({"checkpoint_every": 0}, "checkpoint_every = 0 should be"),
         ({"name": "site-7"}, 'unknown site of .*network.toml "site-7"; did you mean "site-'),
-        ({"name": "site-1"}, 'site-2.crt is the certificate of "site-2", not of "site-1"'),
+        ({"name": "site-1"}, 'site-2.crt belongs to "site-2", not to "site-1"'),
         ({"network": "elsewhere.toml"}, "cannot read the config .*elsewhere.toml: No such file"),
-        ({"certificates": {**NODE["certificates"], "key": "site-1.key"}}, "site-1.key is not the secret key of"),
-        ({"certificates": {**NODE["certificates"], "key": "none.key"}}, "cannot read .*none.key: No such file"),
+        ({"certificates": {**NODE["certificates"], "key": "site-1.key"}}, "site-1.key is not the private key of"),
+        ({"certificates": {**NODE["certificates"], "key": "none.key"}}, "Cannot read .*none.key: No such file"),
         ({"certificates": {"certificate": "site-2.crt"}}, "certificates.key is missing"),
         ({"certificates": {**NODE["certificates"], "kee": "a"}}, r'key of \[certificates\] in .* "kee"; .* "key"'),
-        ({"listen": "somewhere"}, "an address is a host and a port"),
+        ({"listen": "somewhere"}, "Invalid address .*: use HOST:PORT"),
         ({"noise_seed": -1}, "noise_seed = -1 should be"),
     ],
 )
-def test_sites_that_cannot_be(written, changes, sentence):
+def test_invalid_site_configs(written, changes, error):
     path = written(**changes)
-    with pytest.raises(TacitError, match=sentence) as refused:
+    with pytest.raises(TacitError, match=error) as refused:
         SiteConfig.load(path)
     assert "\n" not in str(refused.value)
 
 
-def test_certificates_of_another_authority(written, tmp_path_factory):
+def test_certificate_of_another_authority_is_refused(written, tmp_path_factory):
     path, other = written(), tmp_path_factory.mktemp("other")
     create_site_certificate(other, "site-2")
     shutil.copy(other / "authority.crt", path.parent)
-    with pytest.raises(TacitError, match='certificate of "site-2" is from another authority'):
+    with pytest.raises(TacitError, match='certificate of "site-2" is issued by an unknown authority'):
         SiteConfig.load(path)
 
 
@@ -197,7 +201,7 @@ KEYS = st.sampled_from(sorted(NetworkConfig.model_fields)) | st.text(max_size=5)
 
 
 @given(st.sampled_from([TRAINS, LEARNS]), st.dictionaries(KEYS, VALUES, max_size=3))
-def test_any_table_is_a_network_or_refused(table, changes):
+def test_any_table_is_valid_or_refused(table, changes):
     try:
         NetworkConfig.parse({**table, **changes}).config()
     except TacitError as error:

@@ -12,11 +12,11 @@ from tacit.graph_learning import PPGL, GraphLearner
 from tacit.runs import Config, from_config
 from tacit.sites import incoming, lines
 from tacit.sites.build import build_site
-from tacit.sites.config import SiteConfig
 from tacit.sites.journal import Fate, Journal
 from tacit.sites.lines import Lines
 from tacit.sites.node import Node
 from tacit.sites.setup import create_network
+from tacit.sites.site_config import SiteConfig
 from tacit.sites.wire import Link, decode
 
 SITES = 6

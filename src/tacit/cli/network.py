@@ -1,4 +1,4 @@
-"""`tacit network init`: the files of a network of sites, ready to be tried out."""
+"""`tacit network init`: create the files of a network of sites."""
 
 from __future__ import annotations
 
@@ -9,41 +9,46 @@ import typer
 
 from tacit.cli.app import app, err, say
 
-network = typer.Typer(help="Networks of sites, one organisation a process.", no_args_is_help=True)
+network = typer.Typer(help="Create networks of sites, with one process per organisation.", no_args_is_help=True)
 app.add_typer(network, name="network")
 
 
 @network.callback()
 def _group() -> None:
-    """Keeps `init` a command of its own while it is the only one."""
+    """Keep `init` a subcommand although it is the only one."""
 
 
 @network.command("init")
-def create_network(
-    folder: Annotated[Path, typer.Argument(help="The folder to make.")],
-    sites: Annotated[int, typer.Option(min=2, help="How many sites.")] = 6,
-    config: Annotated[Path | None, typer.Option(help="A TOML file of `tacit train`; else the example.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="key=value over the config.")] = None,
-    host: Annotated[list[str] | None, typer.Option(help="Where the sites are: one for all, or one each.")] = None,
+def init(
+    folder: Annotated[Path, typer.Argument(help="The folder to create.")],
+    sites: Annotated[int, typer.Option(min=2, help="Number of sites.")] = 6,
+    config: Annotated[
+        Path | None, typer.Option(help="A config file of `tacit train`; by default the embedded example.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="Override a setting of the config: key=value.")
+    ] = None,
+    host: Annotated[
+        list[str] | None, typer.Option(help="Host of the sites: give one for all sites, or one per site.")
+    ] = None,
     noise_seed: Annotated[
-        int | None, typer.Option(min=0, help="Noise from this seed, to compare with `tacit train`: not private.")
+        int | None,
+        typer.Option(min=0, help="Derive the noise from this seed, to compare with `tacit train`. Protects nobody."),
     ] = None,
 ) -> None:
-    """Write the files of a network: what all agree on, and a folder a site with its certificate and its data."""
+    """Create a network: network.toml for all sites, and one folder per site with its config, certificate and data."""
     from tacit.runs import Config
-    from tacit.sites.setup import create_network as make
+    from tacit.sites.setup import create_network
 
-    with err.status("Preparing: data, certificates, and the noise for the privacy asked for"):
-        made = make(folder, sites, Config.load(config, set_ or []), hosts=host or (), noise_seed=noise_seed)
-    say(f"{made.network} says what the {sites} sites agree on; each has a folder with its own file, key and data:")
-    for node in made.nodes:
-        say(f"  {node}")
-    say(f"{folder}/authority has signed their certificates, for trying out; its key goes nowhere.")
+    with err.status("Preparing data, certificates and noise"):
+        files = create_network(folder, sites, Config.load(config, set_ or []), hosts=host or (), noise_seed=noise_seed)
+    say(f"Created {files.network} and one folder for each of {sites} sites:")
+    for node in files.nodes:
+        say(f"  {node.parent}")
+    say(f"Keep {folder}/authority/authority.key secret: it can sign certificates for any site.")
     if not host:
-        say(f"Run all of it on this machine: tacit up {folder}")
-    say(
-        f"{'C' if host else 'Or c'}opy {made.network.name} and its folder to each site, side by side, and run there: "
-        f"tacit node {made.nodes[0].relative_to(folder)}"
-    )
-    if made.simulation is not None:
-        say(f"The same run as a simulation: tacit train {made.simulation}")
+        say(f"Run all sites on this machine: tacit up {folder}")
+    say(f"Run one site: copy {files.network.name} and its folder to the site, side by side, and run there")
+    say(f"  tacit node {files.nodes[0].relative_to(folder)}")
+    if files.simulation is not None:
+        say(f"Simulate the same run: tacit train {files.simulation}")

@@ -1,4 +1,4 @@
-"""`tacit node`: one organisation's part of a run, in a process of its own."""
+"""`tacit node`: run one site of a network."""
 
 from __future__ import annotations
 
@@ -16,34 +16,36 @@ from tacit.cli.app import INTERRUPTED, app, emit, say
 
 @app.command()
 def node(
-    file: Annotated[Path, typer.Argument(help="node.toml, this site's own file.")],
-    log_file: Annotated[Path | None, typer.Option("--log", help="Append the log to this file, not to stderr.")] = None,
-    human: Annotated[bool, typer.Option("--human", help="Log plain lines instead of JSON.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Log every message that is sent.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
+    file: Annotated[Path, typer.Argument(help="The site's node.toml.")],
+    log_file: Annotated[
+        Path | None, typer.Option("--log", help="Append the log to this file instead of stderr.")
+    ] = None,
+    human: Annotated[bool, typer.Option("--human", help="Log plain text instead of JSON.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Also log every message that is sent.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
-    """Run one site: its own data, its own ledger, its neighbours over mutual TLS. Started again, it goes on."""
+    """Run one site of a network, or resume it: the same command does both."""
     import logging
 
     from tacit.reports import ReportPage
     from tacit.sites import logs
     from tacit.sites.build import build_site
-    from tacit.sites.config import SiteConfig
     from tacit.sites.metrics_server import MetricsServer
+    from tacit.sites.native_stderr import capture_native_stderr
     from tacit.sites.node import Node
     from tacit.sites.private_state import exclusive_lock
+    from tacit.sites.site_config import SiteConfig
 
-    os.umask(0o077)  # what a site keeps is nobody else's
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # strangers' connections may not use them up
+    os.umask(0o077)  # the state folder is readable by its owner only
+    _raise_open_file_limit()
     site = SiteConfig.load(file)
     with ExitStack() as stack:
         stack.enter_context(exclusive_lock(site.state))
         logs.configure(site.name, log_file, human)
         if verbose:
             logging.getLogger("tacit.sites").setLevel(logging.DEBUG)
-        stack.enter_context(logs.capture_native_stderr())
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: a clean end, to be taken up again
+        stack.enter_context(capture_native_stderr())
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # stop after the round, like Ctrl-C
         running = Node(build_site(site), observers=[ReportPage()])
         if site.metrics_address is not None:
             stack.enter_context(MetricsServer(site.metrics_address, running.status))
@@ -53,11 +55,18 @@ def node(
         raise typer.Exit(INTERRUPTED)
 
 
+def _raise_open_file_limit() -> None:
+    """Connections of strangers must not exhaust the file descriptors."""
+    hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
+
+
 def _report(result: dict[str, Any], run: Any, as_json: bool) -> None:
     if as_json:
         emit(result)
         return
     if result["stopped"]:
         say(f"Stopped: {result['stopped']}.")
-    say(f"{result['rounds']} rounds are done; everything is in {result['out']}.")
+    say(f"{result['rounds']} rounds complete.")
     say(run.privacy.sentence())
+    say(f"Results: {result['out']}")

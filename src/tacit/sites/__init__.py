@@ -1,8 +1,9 @@
-"""One organisation, one process: what sites say to each other, who they are, and what they have agreed on."""
+"""Run a network of sites: one process per organisation, connected by gRPC with mutual TLS."""
 
-from tacit.sites.certificates import CertificateFiles, check_site_name, create_authority, create_site_certificate
+from tacit.sites.certificates import CertificateFiles, create_authority, create_site_certificate
 from tacit.sites.description import NetworkDescription, first_difference
-from tacit.sites.identity import SiteIdentity, identity, problem
+from tacit.sites.identity import SiteIdentity, certificate_problem
+from tacit.sites.names import check_site_name
 from tacit.sites.payload import WireError, fits
 from tacit.sites.wire import VALUES, Kind, Link, Message, decode, encode
 
@@ -15,6 +16,7 @@ __all__ = [
     "NetworkDescription",
     "SiteIdentity",
     "WireError",
+    "certificate_problem",
     "check_site_name",
     "create_authority",
     "create_site_certificate",
@@ -22,6 +24,4 @@ __all__ = [
     "encode",
     "first_difference",
     "fits",
-    "identity",
-    "problem",
 ]

@@ -19,10 +19,10 @@ from tacit.privacy.noise import Noise
 from tacit.privacy.planning import plan
 from tacit.runs.build import UserParts, check_names, named_algorithm, named_graph, named_model, task_of, with_target
 from tacit.runs.config import Config
-from tacit.sites.config import SiteConfig
 from tacit.sites.description import NetworkDescription
 from tacit.sites.private_state import open_private_state
 from tacit.sites.signals import graph_method, is_graph_learning, signal_clip, signals
+from tacit.sites.site_config import SiteConfig
 from tacit.tasks import Dataset, Task, datasets
 
 
@@ -69,7 +69,7 @@ def _trainer(site: SiteConfig, config: Config) -> SiteParts:
     algorithm = named_algorithm(config.algorithm).with_rounds(config.rounds)
     graph = named_graph(config.graph)
     require(graph, *algorithm.needs, who=algorithm.title)
-    data, names, order = _records(site), site.network_config.names, site.network_config.data.order
+    data, names, order = _records(site), site.network_config.names, site.network_config.data.label_order
     model = named_model(config, data, algorithm)
     form = (data.inputs, data.classes)
     description = NetworkDescription.of(config, names, graph, model, *form, labels=order, name=site.network_config.name)
@@ -106,7 +106,7 @@ def _graph_learner(site: SiteConfig, config: Config) -> SiteParts:
 def _records(site: SiteConfig) -> Dataset:
     """The site's data set, with classes numbered as all sites do, and of the form that all have."""
     name, params, form = site.data.name, site.data.parameters, site.network_config.data
-    labels = {"labels": list(form.order)} if "labels" in datasets.parameters(name) else {}
+    labels = {"labels": list(form.label_order)} if "labels" in datasets.parameters(name) else {}
     if params.get("labels", labels.get("labels")) != labels.get("labels"):
         raise TacitError(f"{site.name}: data.labels are not those of {site.network}: leave them out")
     data = datasets.build(name, {**params, **labels})
@@ -114,8 +114,8 @@ def _records(site: SiteConfig) -> Dataset:
         raise TacitError(f"{name} gives no Dataset: return one, such as Dataset.from_arrays(x, y, labels=…)")
     if data.inputs != form.inputs:
         raise _unlike(site, f"records of shape {list(data.inputs)}", f"of shape {list(form.inputs or ())}")
-    if data.classes != len(form.order):
-        raise _unlike(site, f"{data.classes} classes", f"{len(form.order)}")
+    if data.classes != len(form.label_order):
+        raise _unlike(site, f"{data.classes} classes", f"{len(form.label_order)}")
     return data
 
 

@@ -1,10 +1,9 @@
-"""Who a site is: a certificate with its name, from an authority that all sites of a network trust."""
+"""Create certificates: a private authority, and one certificate per site that it signs."""
 
 from __future__ import annotations
 
 import ipaddress
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,111 +15,118 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tacit.errors import TacitError
-from tacit.sites.identity import dates, dns_names, identity, issued, parse, parse_key, read, same_key
-from tacit.sites.text import printable
+from tacit.sites.files import read_bytes, write_private_file
+from tacit.sites.identity import (
+    common_name,
+    dns_names,
+    is_issued_by,
+    parse_certificates,
+    parse_private_key,
+    same_public_key,
+    validity_problem,
+)
+from tacit.sites.names import AUTHORITY, HOST_NAME, check_site_name
 
-AUTHORITY = "authority"
-_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")
-_RESERVED = (AUTHORITY, "localhost")
 _AUTHORITY_DAYS, _SITE_DAYS = 365, 90
-_RENEWED = timedelta(days=30)  # before its end
-_SKEW = timedelta(minutes=5)  # by which the clocks of two sites may differ
+_RENEW_BEFORE_EXPIRY = timedelta(days=30)
+_CLOCK_SKEW = timedelta(minutes=5)  # allowed difference between the clocks of two sites
 
 
 @dataclass(frozen=True)
 class CertificateFiles:
-    """The files of a certificate and of its secret key."""
+    """Paths of a certificate and of its private key."""
 
     certificate: Path
     key: Path
 
     @classmethod
-    def named(cls, folder: Path, name: str) -> CertificateFiles:
+    def in_folder(cls, folder: Path, name: str) -> CertificateFiles:
+        """NAME.crt and NAME.key in `folder`."""
         return cls(folder / f"{name}.crt", folder / f"{name}.key")
 
 
-def check_site_name(name: str) -> str:
-    """A site's name is a host name in small letters: TLS itself can then check it.
-
-    >>> check_site_name("Hospital A")
-    Traceback (most recent call last):
-    tacit.errors.TacitError: "Hospital A" cannot name a site: small letters, digits, hyphens and dots can
-    """
-    if len(name) > 64 or not _NAME.fullmatch(name) or name in _RESERVED:
-        raise TacitError(f'"{printable(name)}" cannot name a site: small letters, digits, hyphens and dots can')
-    return name
-
-
 def create_authority(folder: Path) -> CertificateFiles:
-    """A private authority for trying out: made once, and taken as it is ever after."""
-    pair = CertificateFiles.named(folder, AUTHORITY)
-    if pair.certificate.exists():  # a key alone has signed nothing yet
-        key, authority = _load(pair)
-        if not same_key(key.public_key(), authority.public_key()):
-            raise TacitError(f"{pair.key} is not the secret key of {pair.certificate}")
-        if wrong := dates(authority, datetime.now(UTC), f"the authority {pair.certificate}"):
-            raise TacitError(f"{wrong}: move {folder} away, and all sites get new certificates")
-        return pair
+    """Create a private certificate authority in `folder`, or return the one that is there.
+
+    It is meant for trials on machines of one owner: whoever has its key can impersonate every site.
+
+    Raises:
+        TacitError: If the existing authority has expired or its key does not belong to it.
+    """
+    files = CertificateFiles.in_folder(folder, AUTHORITY)
+    if files.certificate.exists():  # a key without a certificate has not signed anything yet
+        key, authority = _load(files)
+        if not same_public_key(key.public_key(), authority.public_key()):
+            raise TacitError(f"{files.key} is not the private key of {files.certificate}")
+        if problem := validity_problem(authority, datetime.now(UTC), f"The authority {files.certificate}"):
+            raise TacitError(f"{problem}. Move {folder} away and create new certificates for all sites.")
+        return files
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"tacit {os.urandom(8).hex()}")])
     builder = (
         _builder(subject, subject, key.public_key(), _AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs=True), critical=True)
+        .add_extension(_key_usage(authority=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
-    _keep(pair, key, builder.sign(key, hashes.SHA256()))
-    return pair
+    _write(files, key, builder.sign(key, hashes.SHA256()))
+    return files
 
 
 def create_site_certificate(folder: Path, name: str, hosts: Sequence[str] = ()) -> CertificateFiles:
-    """The certificate of the site `name`, signed by the authority in `folder`.
+    """Create the certificate of a site, signed by the authority in `folder`, for server and client use.
 
-    It is good for `localhost`, 127.0.0.1 and `hosts`, as a server and as a client. One that is good for all of them
-    and for a month more is left alone; else it gets a new one. What another authority gave is never replaced.
+    An existing certificate stays if it has the same hosts and is valid for 30 more days; otherwise it is replaced. A
+    certificate of another authority is never replaced.
+
+    Args:
+        folder: The folder of the authority, which is created if needed; the certificate is written there too.
+        name: The site's name, which becomes the common name and a DNS name.
+        hosts: Further host names and IP addresses; `localhost` and 127.0.0.1 are always included.
     """
     check_site_name(name)
-    signing, authority = _load(create_authority(folder))
-    pair = CertificateFiles.named(folder, name)
-    every = dict.fromkeys([name, "localhost", "127.0.0.1", *hosts])
-    wanted = x509.SubjectAlternativeName([_general(host) for host in every])
-    _check_apart(folder, name, wanted)
-    if pair.certificate.exists() and _still_good(pair, authority, wanted):
-        return pair
+    authority_key, authority = _load(create_authority(folder))
+    files = CertificateFiles.in_folder(folder, name)
+    unique_hosts = dict.fromkeys([name, "localhost", "127.0.0.1", *hosts])
+    names = x509.SubjectAlternativeName([_general_name(host) for host in unique_hosts])
+    _check_names_are_unique(folder, name, names)
+    if files.certificate.exists() and _can_stay(files, authority, names):
+        return files
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     builder = (
         _builder(subject, authority.subject, key.public_key(), _SITE_DAYS, authority.not_valid_after_utc)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage(both), critical=False)
-        .add_extension(wanted, critical=False)
+        .add_extension(_key_usage(authority=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+        .add_extension(names, critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
     )
-    _keep(pair, key, builder.sign(signing, hashes.SHA256()))
-    return pair
+    _write(files, key, builder.sign(authority_key, hashes.SHA256()))
+    return files
 
 
-def _check_apart(folder: Path, name: str, wanted: x509.SubjectAlternativeName) -> None:
-    """No site's certificate may be good for the name of another: its clients could not tell them apart."""
+def _check_names_are_unique(folder: Path, name: str, names: x509.SubjectAlternativeName) -> None:
+    """No site's certificate may be valid for another site's name: clients could not distinguish the two."""
     for path in folder.glob("*.crt"):
-        other = parse(read(path), str(path))[0]
-        if (whose := identity(other)) == name:
+        other = parse_certificates(read_bytes(path), str(path))[0]
+        other_name = common_name(other)
+        if other_name == name:
             continue
-        if whose in wanted.get_values_for_type(x509.DNSName) or name in dns_names(other):
-            raise TacitError(f'the sites "{name}" and "{whose}" cannot have each other\'s names as host names')
+        if other_name in names.get_values_for_type(x509.DNSName) or name in dns_names(other):
+            raise TacitError(f'Sites "{name}" and "{other_name}" use each other\'s names as host names: rename one')
 
 
-def _still_good(pair: CertificateFiles, authority: x509.Certificate, wanted: x509.SubjectAlternativeName) -> bool:
-    leaf = parse(read(pair.certificate), str(pair.certificate))[0]
-    if not issued(leaf, authority):
-        raise TacitError(f"{pair.certificate} is from another authority, and stays as it is: give another folder")
-    if not pair.key.exists() or not same_key(_load(pair)[0].public_key(), leaf.public_key()):
+def _can_stay(files: CertificateFiles, authority: x509.Certificate, names: x509.SubjectAlternativeName) -> bool:
+    leaf = parse_certificates(read_bytes(files.certificate), str(files.certificate))[0]
+    if not is_issued_by(leaf, authority):
+        raise TacitError(f"{files.certificate} is from another authority and is not replaced: use another folder")
+    if not files.key.exists() or not same_public_key(_load(files)[0].public_key(), leaf.public_key()):
         return False
-    had = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    return had == wanted and dates(leaf, datetime.now(UTC) + _RENEWED, "") is None
+    existing = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return existing == names and validity_problem(leaf, datetime.now(UTC) + _RENEW_BEFORE_EXPIRY, "") is None
 
 
 def _builder(
@@ -128,7 +134,7 @@ def _builder(
     issuer: x509.Name,
     key: ec.EllipticCurvePublicKey,
     days: int,
-    latest: datetime | None = None,
+    latest_end: datetime | None = None,
 ) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     end = now + timedelta(days=days)
@@ -138,16 +144,17 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _SKEW)
-        .not_valid_after(end if latest is None else min(end, latest))
+        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_after(end if latest_end is None else min(end, latest_end))
     )
 
 
-def _usage(signs: bool) -> x509.KeyUsage:
+def _key_usage(authority: bool) -> x509.KeyUsage:
+    """An authority's key signs certificates, a site's key signs handshakes."""
     return x509.KeyUsage(
-        digital_signature=not signs,
-        key_cert_sign=signs,
-        crl_sign=signs,
+        digital_signature=not authority,
+        key_cert_sign=authority,
+        crl_sign=authority,
         content_commitment=False,
         key_encipherment=False,
         data_encipherment=False,
@@ -157,41 +164,25 @@ def _usage(signs: bool) -> x509.KeyUsage:
     )
 
 
-def _general(host: str) -> x509.GeneralName:
+def _general_name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
-        if not _NAME.fullmatch(host.lower()) or len(host) > 253:
-            raise TacitError(f"{host!a} is no host name or address, so no certificate can have it") from None
+        if not HOST_NAME.fullmatch(host.lower()) or len(host) > 253:
+            raise TacitError(f"{host!a} is not a host name or an IP address") from None
         return x509.DNSName(host.lower())
 
 
-def _load(pair: CertificateFiles) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
-    key = parse_key(read(pair.key), str(pair.key))
+def _load(files: CertificateFiles) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+    key = parse_private_key(read_bytes(files.key), str(files.key))
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise TacitError(f"{pair.key} is not the secret key of an elliptic curve")
-    return key, parse(read(pair.certificate), str(pair.certificate))[0]
+        raise TacitError(f"{files.key} is not an elliptic-curve private key")
+    return key, parse_certificates(read_bytes(files.certificate), str(files.certificate))[0]
 
 
-def _keep(pair: CertificateFiles, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
-    secret = key.private_bytes(
+def _write(files: CertificateFiles, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
+    private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    write_private_file(pair.key, secret)
-    write_private_file(pair.certificate, certificate.public_bytes(serialization.Encoding.PEM))
-
-
-def write_private_file(path: Path, data: bytes) -> None:
-    """The whole file or nothing, for the owner's eyes from its first byte."""
-    part = path.with_name(path.name + ".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        part.unlink(missing_ok=True)
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise TacitError(f"cannot write {path}: {error.strerror or error}") from None
+    write_private_file(files.key, private)
+    write_private_file(files.certificate, certificate.public_bytes(serialization.Encoding.PEM))

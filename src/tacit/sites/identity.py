@@ -1,4 +1,4 @@
-"""What a certificate says, what is wrong with it, and how a site shows its own."""
+"""A site's identity: its certificate and key, and the checks that every certificate must pass."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, Pub
 from cryptography.x509.oid import NameOID
 
 from tacit.errors import TacitError
+from tacit.sites.files import read_bytes
 from tacit.sites.text import printable
 
 
 @dataclass(frozen=True)
 class SiteIdentity:
-    """A site's own certificate and key, and the authority it trusts: checked, so that the network starts or says why.
+    """A site's certificate and private key, and the certificate authority it trusts.
 
-    Both ends of every connection show a certificate. A client also checks that the server is the very site it wants to
-    reach (`channel_options`), and not just any that the authority knows.
+    `load` checks all three files, so that a site with a bad certificate fails at its start, with a reason.
+
+    Both ends of every connection present a certificate. A client also checks that the server is the site it means to
+    reach (`channel_options`), not just any site of the same authority.
     """
 
     name: str
@@ -35,30 +38,37 @@ class SiteIdentity:
 
     @classmethod
     def load(cls, certificate: Path, key: Path, authority: Path) -> SiteIdentity:
-        pem, secret, trusted = read(certificate), read(key), read(authority)
-        leaf = parse(pem, str(certificate))[0]
-        name = identity(leaf)
-        if wrong := problem(pem, trusted, name):
-            raise TacitError(f"{certificate}: {wrong}")
-        if not same_key(parse_key(secret, str(key)).public_key(), leaf.public_key()):
-            raise TacitError(f"{key} is not the secret key of {certificate}")
-        return cls(name, certificate, key, authority, (pem, secret, trusted))
+        """Read and check the PEM files of a site.
+
+        Raises:
+            TacitError: If a file cannot be read, the certificate is not valid now or not issued by the authority, or
+                the key does not belong to it.
+        """
+        pem, private, trusted = read_bytes(certificate), read_bytes(key), read_bytes(authority)
+        leaf = parse_certificates(pem, str(certificate))[0]
+        name = common_name(leaf)
+        if reason := certificate_problem(pem, trusted, name):
+            raise TacitError(f"{certificate}: {reason}")
+        if not same_public_key(parse_private_key(private, str(key)).public_key(), leaf.public_key()):
+            raise TacitError(f"{key} is not the private key of {certificate}")
+        return cls(name, certificate, key, authority, (pem, private, trusted))
 
     def server_credentials(self) -> grpc.ServerCredentials:
-        """Who shows no certificate of the authority is not let in."""
-        pem, secret, trusted = self._pem
-        return grpc.ssl_server_credentials([(secret, pem)], trusted, require_client_auth=True)
+        """Credentials of a gRPC server that requires a client certificate of the authority."""
+        pem, private, trusted = self._pem
+        return grpc.ssl_server_credentials([(private, pem)], trusted, require_client_auth=True)
 
     def channel_credentials(self) -> grpc.ChannelCredentials:
-        pem, secret, trusted = self._pem
-        return grpc.ssl_channel_credentials(trusted, secret, pem)
+        """Credentials of a gRPC client."""
+        pem, private, trusted = self._pem
+        return grpc.ssl_channel_credentials(trusted, private, pem)
 
     def channel_options(self, peer: str) -> list[tuple[str, str]]:
-        """The connection holds only if the server's certificate names `peer`, at whatever address it is."""
+        """Options that make gRPC check the server's certificate for the name `peer`, whatever its address is."""
         return [("grpc.ssl_target_name_override", peer)]
 
     def context(self, purpose: ssl.Purpose) -> ssl.SSLContext:
-        """The same for plain sockets: `ssl.Purpose.SERVER_AUTH` is a client's, `CLIENT_AUTH` a server's."""
+        """The same for plain sockets: `ssl.Purpose.SERVER_AUTH` for a client, `CLIENT_AUTH` for a server."""
         context = ssl.create_default_context(purpose, cafile=str(self.authority))
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.verify_mode = ssl.CERT_REQUIRED
@@ -66,99 +76,111 @@ class SiteIdentity:
         return context
 
 
-def problem(certificate: bytes, authority: bytes, name: str | None = None, now: datetime | None = None) -> str | None:
-    """What is wrong with a certificate (PEM, with its chain), as a sentence; None if nothing is.
+def certificate_problem(
+    certificate: bytes, authority: bytes, name: str | None = None, now: datetime | None = None
+) -> str | None:
+    """Return why a certificate is not acceptable, or None if it is.
 
-    `authority` is the PEM of those who are trusted. TLS refuses such a certificate too, but does not say why.
+    TLS also refuses such a certificate, but does not report a readable reason.
+
+    Args:
+        certificate: PEM of the certificate, followed by its chain if it has one.
+        authority: PEM of the trusted certificate authorities.
+        name: The site that the certificate must belong to; None accepts any.
+        now: The time at which it must be valid; by default the current time.
     """
     try:
-        return _problem(parse(certificate, "the certificate"), parse(authority, "the authority"), name, now)
+        chain = parse_certificates(certificate, "The certificate")
+        return _chain_problem(chain, parse_certificates(authority, "The authority"), name, now or datetime.now(UTC))
     except TacitError as error:
         return str(error)
-    except ValueError:  # what is read of a certificate late
-        return "the certificate is damaged"
+    except ValueError:  # cryptography parses some fields only when they are read
+        return "The certificate is damaged"
 
 
-def _problem(
-    chain: list[x509.Certificate], trusted: list[x509.Certificate], name: str | None, now: datetime | None
+def _chain_problem(
+    chain: list[x509.Certificate], trusted: list[x509.Certificate], name: str | None, now: datetime
 ) -> str | None:
-    leaf, last, now = chain[0], chain[-1], now or datetime.now(UTC)
-    whose = f'the certificate of "{printable(identity(leaf))}"'
-    for one, what in [(leaf, whose), *((link, f"an authority behind {whose}") for link in chain[1:])]:
-        if wrong := dates(one, now, what):
-            return wrong
-    if not all(issued(one, by) for one, by in pairwise(chain)):
-        return f"{whose} comes with a chain of authorities of which one did not sign the one before"
-    signers = [one for one in trusted if one == last or issued(last, one)]
-    if not signers:
-        return f"{whose} is from another authority, {printable(last.issuer.rfc4514_string())}"
-    ends = [dates(one, now, f"the authority of {whose}") for one in signers]
-    if all(ends):
-        return ends[0]
-    if name is not None and identity(leaf) != name:
-        return f'{whose} is not that of "{name}"'
+    leaf, last = chain[0], chain[-1]
+    subject = f'The certificate of "{printable(common_name(leaf))}"'
+    if problem := validity_problem(leaf, now, subject):
+        return problem
+    for intermediate in chain[1:]:
+        if problem := validity_problem(intermediate, now, f'The authority "{_subject(intermediate)}"'):
+            return problem
+    for issued, issuer in pairwise(chain):
+        if not is_issued_by(issued, issuer):
+            return f'Broken certificate chain: "{_subject(issued)}" is not signed by "{_subject(issuer)}"'
+    issuers = [one for one in trusted if one == last or is_issued_by(last, one)]
+    if not issuers:
+        return f"{subject} is issued by an unknown authority, {printable(last.issuer.rfc4514_string())}"
+    problems = [validity_problem(one, now, f'The authority "{_subject(one)}"') for one in issuers]
+    if all(problems):
+        return problems[0]
+    if name is not None and common_name(leaf) != name:
+        return f'{subject} does not belong to "{name}"'
     if name is not None and name not in dns_names(leaf):
-        return f"{whose} lacks {name} as an alternative name, where TLS looks for it"
+        return f'{subject} does not have "{name}" as a DNS subject alternative name, which TLS requires'
     return None
 
 
-def identity(certificate: x509.Certificate | bytes) -> str:
-    """The site's name, as its certificate has it: the subject's one common name."""
-    leaf = parse(certificate, "the certificate")[0] if isinstance(certificate, bytes) else certificate
+def _subject(certificate: x509.Certificate) -> str:
+    return printable(certificate.subject.rfc4514_string())
+
+
+def common_name(certificate: x509.Certificate | bytes) -> str:
+    """Return the site's name: the certificate's only common name."""
+    leaf = parse_certificates(certificate, "The certificate")[0] if isinstance(certificate, bytes) else certificate
     names = leaf.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     if len(names) != 1 or not isinstance(names[0].value, str):
-        raise TacitError(f"a certificate names {len(names)} sites: it must have one common name")
+        raise TacitError(f"A site's certificate must have exactly one common name, got {len(names)}")
     return names[0].value
 
 
-def dns_names(leaf: x509.Certificate) -> list[str]:
-    """The host names it is good for."""
+def dns_names(certificate: x509.Certificate) -> list[str]:
+    """Return the DNS names among the subject alternative names."""
     try:
-        names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (x509.ExtensionNotFound, ValueError):
         return []
     return names.get_values_for_type(x509.DNSName)
 
 
-def dates(one: x509.Certificate, now: datetime, what: str) -> str | None:
-    """What is wrong with the time it is shown at."""
-    if now < one.not_valid_before_utc:
-        return f"{what} is not valid before {one.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
-    if now > one.not_valid_after_utc:
-        return f"{what} expired on {one.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
+def validity_problem(certificate: x509.Certificate, now: datetime, what: str) -> str | None:
+    """Return why `certificate` is not valid at the time `now`, or None if it is."""
+    if now < certificate.not_valid_before_utc:
+        return f"{what} is not valid before {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
+    if now > certificate.not_valid_after_utc:
+        return f"{what} expired on {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
     return None
 
 
-def issued(one: x509.Certificate, by: x509.Certificate) -> bool:
-    """Whether `by` is an authority, and has signed `one`."""
+def is_issued_by(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
+    """Return whether `issuer` is a certificate authority and has signed `certificate`."""
     try:
-        one.verify_directly_issued_by(by)
-        return by.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+        certificate.verify_directly_issued_by(issuer)
+        return issuer.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
         return False
 
 
-def parse(pem: bytes, what: str) -> list[x509.Certificate]:
+def parse_certificates(pem: bytes, what: str) -> list[x509.Certificate]:
+    """Return the certificates in PEM data; `what` names them in the error."""
     try:
         return x509.load_pem_x509_certificates(pem)
     except ValueError:
-        raise TacitError(f"{what} is not a certificate in PEM form") from None
+        raise TacitError(f"{what} is not a certificate in PEM format") from None
 
 
-def parse_key(pem: bytes, what: str) -> PrivateKeyTypes:
+def parse_private_key(pem: bytes, what: str) -> PrivateKeyTypes:
+    """Return the private key in PEM data; `what` names it in the error."""
     try:
         return serialization.load_pem_private_key(pem, password=None)
     except (ValueError, TypeError):
-        raise TacitError(f"{what} is not a secret key in PEM form without a password") from None
+        raise TacitError(f"{what} is not a private key in PEM format without a password") from None
 
 
-def same_key(one: PublicKeyTypes, other: PublicKeyTypes) -> bool:
+def same_public_key(first: PublicKeyTypes, second: PublicKeyTypes) -> bool:
+    """Return whether two public keys are equal."""
     form = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-    return one.public_bytes(*form) == other.public_bytes(*form)
-
-
-def read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise TacitError(f"cannot read {path}: {error.strerror}") from None
+    return first.public_bytes(*form) == second.public_bytes(*form)

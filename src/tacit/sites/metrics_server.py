@@ -1,4 +1,4 @@
-"""A site seen from outside: /healthz for whoever starts it again, /metrics for Prometheus."""
+"""HTTP server for monitoring a site: /healthz as JSON, /metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import math
 import socket
 import socketserver
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler
 from types import TracebackType
 from typing import Any, get_args
@@ -18,21 +18,23 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 
 from tacit.errors import TacitError
+from tacit.sites.names import parse_address
 from tacit.sites.status import SiteState, SiteStatus
 from tacit.sites.text import printable
 
 log = logging.getLogger(__name__)
-_PATIENCE = 5.0  # seconds that whoever asks has to finish the question
+_REQUEST_TIMEOUT = 5.0  # seconds
 
 
 class MetricsServer:
-    """Answers GET /healthz (200, or 503 once the site has failed) and GET /metrics while the context lasts.
+    """Serves GET /healthz (status 200, or 503 once the site has failed) and GET /metrics inside a `with` block.
 
-    It tells numbers and names, no values, and asks nobody who they are: the address should be one that only watchers
-    reach. Port 0 is any that is free; `address` is the one it has.
+    There is no access control, and the accuracy is measured on the site's own test records without noise: choose an
+    address that only the organisation's own monitoring can reach. Port 0 selects a free port, which `address` contains.
 
-        with MetricsServer("127.0.0.1:9401", lambda: status) as watch:
-            print(f"http://{watch.address}/healthz")
+    Example:
+        with MetricsServer("127.0.0.1:9401", lambda: status) as server:
+            print(f"http://{server.address}/healthz")
     """
 
     def __init__(self, address: str, status: Callable[[], SiteStatus]) -> None:
@@ -42,10 +44,10 @@ class MetricsServer:
         try:
             self._server = _Server(host, port, status, registry)
         except OSError as error:
-            raise TacitError(f"cannot answer watchers at {printable(address)}: {error.strerror or error}") from None
-        own, real = self._server.socket.getsockname()[:2]
-        self.address = f"[{own}]:{real}" if ":" in own else f"{own}:{real}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="watch", daemon=True)
+            raise TacitError(f"Cannot serve metrics at {printable(address)}: {error.strerror or error}") from None
+        bound_host, bound_port = self._server.socket.getsockname()[:2]
+        self.address = f"[{bound_host}]:{bound_port}" if ":" in bound_host else f"{bound_host}:{bound_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="metrics", daemon=True)
 
     def __enter__(self) -> MetricsServer:
         self._thread.start()
@@ -59,21 +61,8 @@ class MetricsServer:
         self._thread.join()
 
 
-def parse_address(address: str) -> tuple[str, int]:
-    """HOST:PORT in its two parts.
-
-    >>> parse_address("[::1]:9401")
-    ('::1', 9401)
-    """
-    host, _, port = address.rpartition(":")
-    bare = host.removeprefix("[").removesuffix("]")
-    if not bare or ((":" in bare) != (host == f"[{bare}]")) or not port.isdecimal() or int(port) > 65535:
-        raise TacitError(f'"{printable(address)}" is no address: it takes a host and a port, such as 127.0.0.1:9401')
-    return bare, int(port)
-
-
 class _Server(socketserver.ThreadingTCPServer):
-    """Not the one of http.server, which asks the name service for its own name first."""
+    """Unlike http.server's class, this one does not look up its own host name first."""
 
     allow_reuse_address = True
     daemon_threads = True
@@ -84,12 +73,12 @@ class _Server(socketserver.ThreadingTCPServer):
         super().__init__((host, port), _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        log.warning("a watcher got no answer", exc_info=True)
+        log.warning("a monitoring request failed", exc_info=True)
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
-    timeout = _PATIENCE
+    timeout = _REQUEST_TIMEOUT
     server_version, sys_version = "tacit", ""
 
     def do_GET(self) -> None:
@@ -101,12 +90,12 @@ class _Handler(BaseHTTPRequestHandler):
             case "/metrics":
                 self._answer(200, CONTENT_TYPE_LATEST, generate_latest(self.server.registry))
             case _:
-                self._absent()
+                self._not_found()
 
-    def _absent(self) -> None:
-        self._answer(404, "text/plain; charset=utf-8", b"there are /healthz and /metrics\n")
+    def _not_found(self) -> None:
+        self._answer(404, "text/plain; charset=utf-8", b"not found; available: /healthz, /metrics\n")
 
-    do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _absent
+    do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _not_found
 
     def _answer(self, code: int, kind: str, body: bytes) -> None:
         try:
@@ -115,15 +104,15 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body if self.command != "HEAD" else b"")
-        except OSError:  # who asked has gone
+        except OSError:  # the client has disconnected
             self.close_connection = True
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: being watched is no event."""
+        """Log nothing: requests are frequent."""
 
 
 class _Metrics(Collector):
-    """A status as Prometheus sees it. Where nothing is guaranteed ε is infinite, which any alert on it notices."""
+    """The status as Prometheus metrics. If nothing is guaranteed ε is +Inf, so that every alert on ε fires."""
 
     def __init__(self, status: Callable[[], SiteStatus]) -> None:
         self._status = status
@@ -131,41 +120,47 @@ class _Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         now = self._status()
         names = {"site": now.site, "network": now.network, "digest": now.digest, "algorithm": now.algorithm}
-        yield InfoMetricFamily("tacit_site", "Which site this is, of which network", value=names)
-        yield _by(
-            "state", "Whether the site is in this state", {state: state == now.state for state in get_args(SiteState)}
+        yield InfoMetricFamily("tacit_site", "Site, network, digest of its description, and algorithm", value=names)
+        states = {state: state == now.state for state in get_args(SiteState)}
+        yield _labelled("state", "1 for the current state of the site, 0 for the others", states)
+        yield GaugeMetricFamily("tacit_round", "Complete rounds", now.round)
+        yield GaugeMetricFamily("tacit_rounds", "Total number of rounds", now.rounds)
+        yield GaugeMetricFamily(
+            "tacit_epsilon_guaranteed", "Guaranteed epsilon so far, an upper bound", _epsilon(now.epsilon)
         )
-        yield GaugeMetricFamily("tacit_round", "Rounds done", now.round)
-        yield GaugeMetricFamily("tacit_rounds", "Rounds of the whole run", now.rounds)
-        yield GaugeMetricFamily("tacit_epsilon_guaranteed", "ε spent so far, an upper bound", _epsilon(now.epsilon))
-        yield GaugeMetricFamily("tacit_epsilon_planned", "Guaranteed ε of the whole run", _epsilon(now.planned))
-        yield GaugeMetricFamily("tacit_delta", "δ that both are for", now.delta)
+        yield GaugeMetricFamily("tacit_epsilon_planned", "Guaranteed epsilon of the whole run", _epsilon(now.planned))
+        yield GaugeMetricFamily("tacit_delta", "Delta of both epsilons", now.delta)
         if now.accuracy is not None:
             yield GaugeMetricFamily("tacit_accuracy", "Accuracy at the last evaluation", now.accuracy)
-        yield _both("messages", "Messages with values", now.sent, now.received)
-        yield _both("bytes", "Bytes of messages", now.bytes_sent, now.bytes_received)
-        yield CounterMetricFamily("tacit_refused", "Messages that were not let in", now.refused)
-        yield CounterMetricFamily("tacit_missed", "Messages that the site went on without", now.missed)
-        yield CounterMetricFamily("tacit_returned", "Own messages whose values were taken back", now.returned)
+        yield _by_direction("messages", "Messages with values", now.sent, now.received)
+        yield _by_direction("bytes", "Bytes of all messages", now.bytes_sent, now.bytes_received)
+        yield CounterMetricFamily("tacit_refused", "Messages that were rejected", now.refused)
+        yield CounterMetricFamily("tacit_missed", "Messages that arrived too late to be used", now.missed)
+        yield CounterMetricFamily(
+            "tacit_returned", "Messages of this site that were not used and whose values it took back", now.returned
+        )
         peers = now.peers.items()
-        yield _by("peer_up", "Whether the neighbour is connected", {name: peer.up for name, peer in peers}, "peer")
-        yield _by("peer_round", "Round it was last heard of", {name: peer.round for name, peer in peers}, "peer")
-        yield _by("peer_absent", "Whether we go on without it", {name: peer.absent for name, peer in peers}, "peer")
+        for name, text, values in (
+            ("peer_up", "Whether the neighbour is connected", {name: peer.up for name, peer in peers}),
+            ("peer_round", "Rounds up to the last message from the neighbour", {n: peer.round for n, peer in peers}),
+            ("peer_absent", "Whether the site continues without the neighbour", {n: peer.absent for n, peer in peers}),
+        ):
+            yield _labelled(name, text, values, "peer")
 
 
 def _epsilon(value: float | None) -> float:
     return math.inf if value is None or math.isnan(value) else value
 
 
-def _by(name: str, what: str, values: dict[str, int] | dict[str, bool], label: str = "state") -> Metric:
-    family = GaugeMetricFamily(f"tacit_{name}", what, labels=[label])
+def _labelled(name: str, text: str, values: Mapping[str, int], label: str = "state") -> Metric:
+    family = GaugeMetricFamily(f"tacit_{name}", text, labels=[label])
     for key, value in values.items():
         family.add_metric([key], float(value))
     return family
 
 
-def _both(name: str, what: str, sent: int, received: int) -> Metric:
-    family = CounterMetricFamily(f"tacit_{name}", what, labels=["direction"])
+def _by_direction(name: str, text: str, sent: int, received: int) -> Metric:
+    family = CounterMetricFamily(f"tacit_{name}", text, labels=["direction"])
     family.add_metric(["sent"], sent)
     family.add_metric(["received"], received)
     return family

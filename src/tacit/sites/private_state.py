@@ -1,4 +1,4 @@
-"""What a site keeps of its privacy: the ledger, and the secret key that its noise comes from."""
+"""A site's private state: the ledger, and the secret key from which its noise is derived."""
 
 from __future__ import annotations
 
@@ -13,75 +13,97 @@ from pathlib import Path
 from tacit.errors import TacitError
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
-from tacit.sites.certificates import write_private_file
-from tacit.sites.identity import read
+from tacit.sites.files import read_bytes, write_private_file
 
 LEDGER, KEY = "ledger.sqlite", "noise.key"
-_BYTES = 32
+_KEY_BYTES = 32
+
+
+@contextmanager
+def exclusive_lock(folder: Path) -> Iterator[None]:
+    """Hold the lock of a state folder: two processes with one ledger would each record half of the releases."""
+    _create_folder(folder)
+    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise TacitError(f"{folder} is in use by another process: start a site only once") from None
+    finally:
+        os.close(handle)
 
 
 def open_private_state(state: Path, run: bytes, noise_seed: int | None = None) -> tuple[Ledger, Noise]:
-    """The ledger and the noise in the folder `state`, made there if this is the first time.
+    """Open the ledger and the noise in the folder `state`, or create them.
 
-    `run` is a digest of all that decides what the noise is added to. A site repeats its noise only to say again what
-    it said before a crash: on other values the same noise would give both away, and other noise on the same values
-    would be a second release. So the key, the ledger and the run stay together, or nothing is done.
+    Privacy:
+        A restarted site draws the same noise again, only to send again what it sent before. The same noise on other
+        values would reveal both, and other noise on the same values would be a second release. Therefore key, ledger
+        and run belong together: if one is missing or has changed after the first release, this function raises.
+
+    Args:
+        state: The site's state folder.
+        run: Digest of everything that determines the values to which noise is added.
+        noise_seed: Derive the noise from this public seed, as a simulation does. It protects nobody.
+
+    Raises:
+        TacitError: If key, ledger and run do not belong together.
     """
     path, key = state / LEDGER, state / KEY
-    _make(state)
+    _create_folder(state)
     if key.exists() and not path.exists():
-        raise TacitError(f"{key} is there, and {path} is not, so what was released is not known: put it back")
-    ledger = Ledger(path, durable=True)  # before the key: a crash in between leaves a ledger that holds nothing
+        raise TacitError(f"{path} is missing, so past releases are unknown. Restore it to resume.")
+    ledger = Ledger(path, durable=True)  # before the key: a crash in between leaves an empty ledger, which is harmless
     if noise_seed is not None:
         if key.exists():
-            raise TacitError(f"{state} has a secret key, and noise_seed protects nothing: give it a state of its own")
+            raise TacitError(f"noise_seed cannot be used in {state}, which has a secret key: use another state folder")
         return ledger, Noise.from_seed(noise_seed)
     if not key.exists() and len(ledger):
         raise TacitError(
-            f"{key} is lost, and with it the noise of what {path} says was released: put it back, or begin a run "
-            "with another state"
+            f"{key} is missing, but {path} contains releases made with it. Restore it, or start a new run with "
+            "another state folder."
         )
-    secret = _read(key, run) if key.exists() else None
+    secret = _read_key(key, run) if key.exists() else None
     if secret is None and len(ledger):
         raise TacitError(
-            f"{key} was made for another run: the network or this site's data have changed since, and the same noise "
-            "on other values would give both away: put back what was, or begin a run with another state"
+            f"{key} belongs to another run: the network or this site's data have changed since the first release. The "
+            "same noise on other values would reveal both. Restore them, or start a new run with another state folder."
         )
-    return ledger, Noise.from_key(secret or _new(key, run))
+    return ledger, Noise.from_key(secret or _create_key(key, run))
 
 
-def _make(state: Path) -> None:
+def _create_folder(folder: Path) -> None:
     try:
-        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        raise TacitError(f"cannot make the folder {state}: {error.strerror or error}") from None
+        raise TacitError(f"Cannot create the folder {folder}: {error.strerror or error}") from None
 
 
-def _new(path: Path, run: bytes) -> bytes:
-    """A new key, in place of one that nothing was released with if there is such.
+def _create_key(path: Path, run: bytes) -> bytes:
+    """Create the key file, in place of one with which nothing was released.
 
-    Another process may be at it too: what is in the file in the end is the key, for both.
+    If two processes do this at once, both end up with the key that was linked first.
     """
-    secret, own = os.urandom(_BYTES), path.with_name(f"{path.name}.{os.urandom(4).hex()}")
-    write_private_file(own, secret + _seal(secret, run))
+    secret, own = os.urandom(_KEY_BYTES), path.with_name(f"{path.name}.{os.urandom(4).hex()}")
+    write_private_file(own, secret + _binding(secret, run))
     try:
-        if path.exists() and _read(path, run) is None:
+        if path.exists() and _read_key(path, run) is None:
             path.unlink()
         with suppress(FileExistsError):
-            os.link(own, path)  # unlike a rename, it replaces nothing
-        _sync(path.parent)
+            os.link(own, path)  # unlike a rename, a link never replaces a file
+        _sync_folder(path.parent)
     except OSError as error:
-        raise TacitError(f"cannot write {path}: {error.strerror or error}") from None
+        raise TacitError(f"Cannot write {path}: {error.strerror or error}") from None
     finally:
         own.unlink()
-    found = _read(path, run)
+    found = _read_key(path, run)
     if found is None:
-        raise TacitError(f"{path} was made for another run just now: a site is one process")
+        raise TacitError(f"Another process has just created {path} for another run: start a site only once")
     return found
 
 
-def _sync(folder: Path) -> None:
-    """The names of files must survive a crash too."""
+def _sync_folder(folder: Path) -> None:
+    """Make new file names durable."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -89,29 +111,15 @@ def _sync(folder: Path) -> None:
         os.close(handle)
 
 
-def _read(path: Path, run: bytes) -> bytes | None:
-    """The key; None if it was made for another run."""
-    data = read(path)
-    if len(data) != 2 * _BYTES:
-        raise TacitError(f"{path} is damaged: it must have {2 * _BYTES} bytes, and has {len(data)}")
-    secret, seal = data[:_BYTES], data[_BYTES:]
-    return secret if hmac.compare_digest(seal, _seal(secret, run)) else None
+def _read_key(path: Path, run: bytes) -> bytes | None:
+    """Return the key, or None if it belongs to another run."""
+    data = read_bytes(path)
+    if len(data) != 2 * _KEY_BYTES:
+        raise TacitError(f"{path} is damaged: it must have {2 * _KEY_BYTES} bytes, got {len(data)}")
+    secret, binding = data[:_KEY_BYTES], data[_KEY_BYTES:]
+    return secret if hmac.compare_digest(binding, _binding(secret, run)) else None
 
 
-def _seal(secret: bytes, run: bytes) -> bytes:
-    """Ties a key to a run, and tells nothing about it: records could be guessed from a bare digest."""
-    return hashlib.blake2b(run, key=secret, digest_size=_BYTES, person=b"tacit noise key").digest()
-
-
-@contextmanager
-def exclusive_lock(folder: Path) -> Iterator[None]:
-    """The only process that works in a folder: two with one ledger would each tell half of what was released."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise TacitError(f"another process works in {folder}: a site is one process") from None
-    finally:
-        os.close(handle)
+def _binding(secret: bytes, run: bytes) -> bytes:
+    """Bind a key to a run. The digest is keyed: from a plain one, records could be guessed."""
+    return hashlib.blake2b(run, key=secret, digest_size=_KEY_BYTES, person=b"tacit noise key").digest()

@@ -1,4 +1,4 @@
-"""A site on this machine: its process, what it says of itself, and the end of its log."""
+"""A site that runs on this machine as a child process."""
 
 from __future__ import annotations
 
@@ -14,53 +14,62 @@ from pathlib import Path
 
 from tacit.errors import TacitError
 from tacit.privacy.statement import Privacy
-from tacit.sites.config import NetworkConfig, SiteConfig
+from tacit.sites.log_tail import LogTail
+from tacit.sites.network_config import NetworkConfig
+from tacit.sites.site_config import SiteConfig
 from tacit.sites.status import SiteStatus
-from tacit.sites.text import printable
 
-_STARTS = 4  # times that a site which something kills is started at most
-_LARGEST = 1 << 20  # bytes of an answer, or of a log in one look
+_MAX_STARTS = 4  # of a site that is killed again and again
+_MAX_ANSWER_BYTES = 1 << 20
 
 Command = Callable[[Path], Sequence[str]]
 
 
-def node(file: Path) -> list[str]:
-    """What runs the site of a node.toml."""
+def node_command(file: Path) -> list[str]:
+    """Return the command that runs the site of a node.toml."""
     return [sys.executable, "-m", "tacit", "node", str(file)]
 
 
 class SiteProcess:
-    """One site: its process, and what it last said of itself at the `watch` address of its node.toml."""
+    """The process of one site, its last known status, and its log.
 
-    def __init__(self, folder: Path, agreed: NetworkConfig, command: Command, threads: int) -> None:
-        self._file, self._log = folder / "node.toml", Log(folder / "log.jsonl")
+    The status is read from the `metrics_address` of node.toml while the process runs, and from its result.json once it
+    has ended.
+
+    Attributes:
+        status: The last known status.
+        privacy: The privacy statement of the finished site; None before.
+    """
+
+    def __init__(self, folder: Path, network: NetworkConfig, command: Command, threads: int) -> None:
+        self._file, self._log = folder / "node.toml", LogTail(folder / "log.jsonl")
         self.site, self._command = SiteConfig.load(self._file), command
         if self.site.metrics_address is None:
             raise TacitError(f'{self._file} has no metrics_address: add one, such as "127.0.0.1:9401"')
         self.name, self._address = self.site.name, self.site.metrics_address
-        self.status = _unknown(self.site.name, agreed)
+        self.status = _initial_status(self.name, network)
         self._environment = {"OMP_NUM_THREADS": str(threads), **os.environ}
         self.process: subprocess.Popen[bytes] | None = None
-        self.privacy: Privacy | None = None  # once it has ended
-        self._code: int | None = None
+        self.privacy: Privacy | None = None
+        self._exit_code: int | None = None
         self._starts = 0
 
     @property
     def finished(self) -> bool:
-        return self._code == 0 or (self._code is None and self.status.state == "finished")
+        return self._exit_code == 0 or (self._exit_code is None and self.status.state == "finished")
 
     @property
     def failed(self) -> bool:
-        return self._code not in (None, 0)
+        return self._exit_code not in (None, 0)
 
     @property
     def error(self) -> str:
-        """Why it has failed, in its own words if it has any."""
-        code = self._code or 0
-        return self._log.error or (f"it was {_killed(code)}" if code < 0 else f"it ended with exit code {code}")
+        """Why the site failed: the last error in its log, or how its process ended."""
+        code = self._exit_code or 0
+        return self._log.error or (_killed_by(code) if code < 0 else f"exit code {code}")
 
     def start(self) -> None:
-        self._starts, self._code = self._starts + 1, None
+        self._starts, self._exit_code = self._starts + 1, None
         self.status = replace(self.status, state="starting", waiting_for=())
         with self._log.path.open("ab") as log:
             self.process = subprocess.Popen(
@@ -69,75 +78,43 @@ class SiteProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
-                start_new_session=True,  # so that a terminal's Ctrl-C reaches it through here alone
+                start_new_session=True,  # a terminal's Ctrl-C must reach it only through the supervisor
             )
 
-    def look(self) -> list[str]:
-        """Ask it how it is, and start it again if something killed it; the lines of its log that are of note."""
+    def poll(self) -> list[str]:
+        """Update the status, and restart the process if it was killed; return new warnings and errors of its log."""
         assert self.process is not None
-        self._code = code = self.process.poll()
-        news = self._log.news()
+        self._exit_code = code = self.process.poll()
+        warnings = self._log.new_warnings()
         if code is None:
-            self.status = _asked(self._address, self.name) or self.status
-        elif code < 0 and self._starts < _STARTS:
-            news.append(f"{_killed(code)}, and started again")
+            self.status = _fetch_status(self._address, self.name) or self.status
+        elif code < 0 and self._starts < _MAX_STARTS:
+            warnings.append(f"{_killed_by(code)}; restarted")
             self.start()
         else:
             self.status = replace(self.status, state="failed" if code else "finished", waiting_for=())
-            self.settle()
-        return news
+            self.read_result()
+        return warnings
 
-    def settle(self) -> None:
-        """Take what it wrote at the end: nobody may have asked it since."""
+    def read_result(self) -> None:
+        """Take the final numbers from result.json, if the site has written it: the last request may be older."""
         try:
-            told = json.loads((self.site.state / "result.json").read_bytes())
-            privacy = Privacy(**told["privacy"])
-            reached = {"round": told["rounds"], "accuracy": told.get("accuracy"), "epsilon": privacy.guaranteed}
-            counted = {"sent": told["messages"], "bytes_sent": told["bytes"]} if self.status.sent == 0 else {}
-        except (OSError, ValueError, KeyError, TypeError):  # it has not come so far
+            result = json.loads((self.site.state / "result.json").read_bytes())
+            privacy = Privacy(**result["privacy"])
+            final = {"round": result["rounds"], "accuracy": result.get("accuracy"), "epsilon": privacy.guaranteed}
+            counts = {"sent": result["messages"], "bytes_sent": result["bytes"]} if self.status.sent == 0 else {}
+        except (OSError, ValueError, KeyError, TypeError):
             return
-        if reached["round"] >= self.status.round:
-            self.privacy, self.status = privacy, replace(self.status, **reached, **counted)
+        if final["round"] >= self.status.round:
+            self.privacy, self.status = privacy, replace(self.status, **final, **counts)
 
 
-class Log:
-    """The end of a site's log, as it grows: JSON, a line an event, and what Python itself writes."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self._rest = path, b""
-        self._read = path.stat().st_size if path.exists() else 0
-        self.error: str | None = None
-
-    def news(self) -> list[str]:
-        """What is new and of note: warnings and errors."""
-        with self.path.open("rb") as file:
-            file.seek(self._read)
-            data = file.read(_LARGEST)
-        self._read += len(data)
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        found = [_event(line.decode(errors="backslashreplace")) for line in lines if line.strip()]
-        for level, text in found:
-            self.error = text if level in ("error", "critical") else self.error
-        return [text for level, text in found if level not in ("debug", "info")]
-
-
-def _event(line: str) -> tuple[str, str]:
-    """Level and text of a line."""
-    try:
-        told = json.loads(line)
-        level, parts = told["level"], [told["event"], *([told["error"]] if "error" in told else [])]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        sentence = line.removeprefix("error: ")
-        return ("warning" if sentence == line else "error"), printable(sentence, 400)
-    return str(level), printable(": ".join(map(str, parts)), 400)
-
-
-def _asked(address: str, name: str) -> SiteStatus | None:
-    """What the site says of itself, if it is there and says something."""
+def _fetch_status(address: str, name: str) -> SiteStatus | None:
+    """Request /healthz; return None if there is no valid answer of this site."""
     connection = http.client.HTTPConnection(address, timeout=2.0)
     try:
         connection.request("GET", "/healthz")
-        status = SiteStatus.from_dict(json.loads(connection.getresponse().read(_LARGEST)))
+        status = SiteStatus.from_dict(json.loads(connection.getresponse().read(_MAX_ANSWER_BYTES)))
         return status if status.site == name else None
     except (OSError, http.client.HTTPException, ValueError, RecursionError, TacitError):
         return None
@@ -145,26 +122,25 @@ def _asked(address: str, name: str) -> SiteStatus | None:
         connection.close()
 
 
-def _unknown(name: str, agreed: NetworkConfig) -> SiteStatus:
-    """A site that has not said anything yet."""
-    nothing = dict.fromkeys(("sent", "received", "bytes_sent", "bytes_received", "refused", "missed", "returned"), 0)
+def _initial_status(name: str, network: NetworkConfig) -> SiteStatus:
+    counts = dict.fromkeys(("sent", "received", "bytes_sent", "bytes_received", "refused", "missed", "returned"), 0)
     return SiteStatus(
         site=name,
-        network=agreed.name,
+        network=network.name,
         digest="",
-        algorithm=agreed.algorithm.name,
+        algorithm=network.algorithm.name,
         state="starting",
         waiting_for=(),
         round=0,
-        rounds=agreed.rounds,
+        rounds=network.rounds,
         epsilon=None,
-        delta=agreed.privacy.delta,
+        delta=network.privacy.delta,
         planned=None,
         accuracy=None,
         peers={},
-        **nothing,
+        **counts,
     )
 
 
-def _killed(code: int) -> str:
+def _killed_by(code: int) -> str:
     return f"killed by {signal.Signals(-code).name}"

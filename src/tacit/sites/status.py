@@ -1,4 +1,4 @@
-"""What a site tells of itself, to whoever watches it."""
+"""The status that a site publishes at /healthz and /metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ SiteState = Literal["starting", "waiting", "running", "finished", "failed"]
 
 @dataclass(frozen=True)
 class PeerStatus:
-    """A neighbour: whether it is connected, the round it was last heard of, whether we go on without it."""
+    """The status of a neighbour, as a site sees it.
+
+    Attributes:
+        up: Whether it is connected.
+        round: Rounds up to the last message from it.
+        absent: Whether the site currently continues without it.
+    """
 
     up: bool
     round: int
@@ -26,10 +32,16 @@ class PeerStatus:
 
 @dataclass(frozen=True)
 class SiteStatus:
-    """A site at one moment. `epsilon` is guaranteed so far, `planned` for the whole run; None: nothing is guaranteed.
+    """A snapshot of a site: names, counts, ε and the accuracy on the site's own test records.
 
-    `sent` and `received` count messages with values; `refused`, those that were not let in; `missed`, those that we
-    went on without; `returned`, our own that others went on without, and whose values we took back.
+    Attributes:
+        epsilon: Guaranteed ε so far, an upper bound; None if nothing is guaranteed.
+        planned: Guaranteed ε of the whole run; None if nothing is guaranteed.
+        sent: Messages with values that were sent.
+        received: Messages with values that were accepted.
+        refused: Messages that were rejected.
+        missed: Messages that arrived too late to be used.
+        returned: Messages of this site that others did not use, and whose values it took back.
     """
 
     site: str
@@ -54,15 +66,15 @@ class SiteStatus:
     peers: Mapping[str, PeerStatus]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON, which has no infinity: an infinite ε is none."""
-        told = {each.name: _finite(getattr(self, each.name)) for each in fields(self)}
-        return told | {"peers": {name: asdict(peer) for name, peer in self.peers.items()}}
+        """Return the status for JSON, which has no infinity: an infinite ε becomes None."""
+        values = {each.name: _finite(getattr(self, each.name)) for each in fields(self)}
+        return values | {"peers": {name: asdict(peer) for name, peer in self.peers.items()}}
 
     @classmethod
-    def from_dict(cls, told: object, where: str = "the status") -> SiteStatus:
-        """What `as_dict` gave, which may have come from anyone."""
+    def from_dict(cls, table: object, where: str = "the status") -> SiteStatus:
+        """Return the status that `as_dict` wrote; raise `TacitError` if `table` is anything else."""
         try:
-            return _adapter().validate_python(told)
+            return _adapter().validate_python(table)
         except ValidationError as error:
             raise invalid(where, error) from None
 

@@ -1,0 +1,133 @@
+"""network.toml: what all sites of a network agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from tacit.errors import TacitError
+from tacit.runs.config import Batch, Choice, Config, PrivacyTarget, Section, checked, read_toml
+from tacit.sites.names import Address, SiteName, first_duplicate
+from tacit.sites.signals import is_graph_learning
+from tacit.tasks.data.checks import Label
+
+
+class SiteAddress(Section):
+    """One entry of [[sites]] in network.toml."""
+
+    name: SiteName
+    address: Address
+
+
+class DataFormat(Section):
+    """[data] of network.toml: the format that the data of every site must have.
+
+    Training needs `inputs`, the shape of a record, and either `labels`, in the order of the class numbers, or
+    `classes`, their number (then the labels are 0 to classes − 1). Graph learning needs `vertices` only.
+    """
+
+    inputs: tuple[Annotated[int, Field(ge=1)], ...] | None = Field(default=None, min_length=1)
+    labels: tuple[Label, ...] | None = Field(default=None, min_length=2)
+    classes: int | None = Field(default=None, ge=2)
+    vertices: int | None = Field(default=None, ge=2)
+
+    @property
+    def label_order(self) -> tuple[Label, ...]:
+        """The labels in the order of their class numbers."""
+        return self.labels or tuple(range(self.classes or 0))
+
+
+class NetworkConfig(Section):
+    """The contents of network.toml, which is the same file at every site. The first site is node 0, and so on.
+
+    >>> table = {"name": "hospitals", "rounds": 9, "data": {"inputs": [64], "classes": 10}, "graph": "ring"}
+    >>> sites = [{"name": f"site-{i}", "address": f"127.0.0.1:{7400 + i}"} for i in (1, 2, 3)]
+    >>> network = NetworkConfig.parse({**table, "algorithm": "sgp", "model": "logistic", "sites": sites})
+    >>> network.names, network.config().graph.parameters
+    (('site-1', 'site-2', 'site-3'), {'nodes': 3})
+    >>> NetworkConfig.parse({**table, "algorithm": "sgp", "sites": [{"name": "site-1", "adress": "here:1"}]})
+    Traceback (most recent call last):
+    tacit.errors.TacitError: unknown key of [sites] in network.toml "adress"; did you mean "address"?
+    """
+
+    name: str = Field(pattern=r"^[\w\-. ]*\w$")
+    rounds: int = Field(ge=1)
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    evaluate_every: int | None = Field(default=None, ge=1)
+    data: DataFormat
+    graph: Choice
+    algorithm: Choice
+    model: Choice | None = None
+    batch: Batch | None = None
+    privacy: PrivacyTarget = PrivacyTarget()
+    sites: tuple[SiteAddress, ...] = Field(min_length=1)
+
+    @classmethod
+    def parse(cls, table: Mapping[str, Any], where: str = "network.toml") -> NetworkConfig:
+        """Check a table of settings; `where` names it in errors."""
+        network = checked(cls, table, where)
+        if problem := network._sites_problem() or network._format_problem():
+            raise TacitError(f"{where}: {problem}")
+        return network
+
+    @classmethod
+    def load(cls, path: Path) -> NetworkConfig:
+        """Read network.toml. Paths in it are relative to its folder."""
+        network = cls.parse(read_toml(path), str(path))
+        parts = {key: getattr(network, key) for key in ("graph", "algorithm", "model")}
+        resolved = {key: with_folder(choice, path.parent) for key, choice in parts.items() if choice is not None}
+        return network.model_copy(update=resolved)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sites' names in the order of their node ids."""
+        return tuple(site.name for site in self.sites)
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """The sites' addresses by name."""
+        return {site.name: site.address for site in self.sites}
+
+    def config(self, data: Choice | None = None, sharding: Choice | None = None) -> Config:
+        """The config of the same run as a simulation, with these data: network.toml does not name them."""
+        table = self.model_dump(exclude={"sites", "data"}, exclude_none=True)
+        table["graph"]["nodes"] = len(self.sites)
+        choices = {"data": data, "sharding": sharding}
+        return Config.parse({**table, **{key: choice for key, choice in choices.items() if choice is not None}})
+
+    def _sites_problem(self) -> str | None:
+        if name := first_duplicate(self.names):
+            return f"two sites have the name {name}"
+        if address := first_duplicate(self.addresses.values()):
+            return f"two sites have the address {address}"
+        if "nodes" in self.graph.parameters:
+            return "remove graph.nodes: it is the number of sites"
+        return None
+
+    def _format_problem(self) -> str | None:
+        """Return which keys are missing or not allowed: training and graph learning need different ones."""
+        graph, data = is_graph_learning(self.algorithm), self.data
+        for_records = {"data.inputs": data.inputs, "model": self.model}
+        for_signals = {"data.vertices": data.vertices}
+        optional = {"data.labels": data.labels, "data.classes": data.classes, "batch": self.batch}
+        required, forbidden = (for_signals, {**for_records, **optional}) if graph else (for_records, for_signals)
+        what = f"{self.algorithm.name} learns a {'graph' if graph else 'model'}"
+        if missing := [key for key, value in required.items() if value is None]:
+            return f"{what}, so {missing[0]} is required"
+        if extra := [key for key, value in forbidden.items() if value is not None]:
+            return f"{what}, so {extra[0]} has no effect: remove it"
+        if not graph and (data.labels is None) == (data.classes is None):
+            return "set either data.labels or data.classes"
+        duplicate = None if graph else first_duplicate(data.label_order)
+        return None if duplicate is None else f"data.labels contains {duplicate!r} twice"
+
+
+def with_folder(choice: Choice, folder: Path) -> Choice:
+    """Return a choice whose relative paths are resolved against `folder`."""
+    name, path = choice.name, choice.parameters.get("path")
+    files = {"path": str(folder / path)} if isinstance(path, str) else {}
+    name = str(folder / name) if ".py:" in name else name
+    return Choice.model_validate({**choice.model_dump(), **files, "name": name})

@@ -1,0 +1,83 @@
+"""node.toml: the configuration of one site."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+from pydantic import Field
+
+from tacit.errors import TacitError, unknown
+from tacit.runs.config import Choice, Section, checked, read_toml
+from tacit.sites.identity import SiteIdentity
+from tacit.sites.names import Address, SiteName, parse_address
+from tacit.sites.network_config import NetworkConfig, with_folder
+
+_ALL_INTERFACES = "[::]"
+
+
+class CertificatePaths(Section):
+    """[certificates] of node.toml: the site's certificate and private key, and the authority that it trusts."""
+
+    certificate: Path
+    key: Path
+    authority: Path
+
+
+class SiteConfig(Section):
+    """The contents of node.toml, a site's own file. Paths in it are relative to its folder.
+
+    After `peer_timeout` seconds without a message a neighbour counts as absent. With `noise_seed` the noise is that of
+    a simulation and protects nobody; without it the noise comes from a secret key in the `state` folder.
+    """
+
+    name: SiteName
+    network: Path
+    listen: Address | None = None
+    state: Path = Path("state")
+    peer_timeout: float = Field(default=30.0, gt=0, allow_inf_nan=False)
+    checkpoint_every: int = Field(default=10, ge=1)
+    metrics_address: Address | None = None
+    noise_seed: int | None = Field(default=None, ge=0, lt=2**63)
+    certificates: CertificatePaths
+    data: Choice
+
+    @classmethod
+    def load(cls, path: Path) -> SiteConfig:
+        """Read node.toml, and check the network and the certificates that it names."""
+        written = checked(cls, read_toml(path), str(path))
+        folder, files = path.parent, written.certificates
+        site = written.model_copy(
+            update={
+                "network": folder / written.network,
+                "state": folder / written.state,
+                "certificates": CertificatePaths(**{key: folder / file for key, file in files.model_dump().items()}),
+                "data": with_folder(written.data, folder),
+            }
+        )
+        if site.name not in site.network_config.names:
+            reason = unknown(f"site of {site.network}", site.name, site.network_config.names)
+            raise TacitError(f"{path}: {reason}")
+        if site.identity.name != site.name:
+            raise TacitError(f'{files.certificate} belongs to "{site.identity.name}", not to "{site.name}"')
+        return site
+
+    @cached_property
+    def network_config(self) -> NetworkConfig:
+        """network.toml, read once."""
+        return NetworkConfig.load(self.network)
+
+    @cached_property
+    def identity(self) -> SiteIdentity:
+        """The site's certificate and key, read once."""
+        return SiteIdentity.load(self.certificates.certificate, self.certificates.key, self.certificates.authority)
+
+    @property
+    def node(self) -> int:
+        """The site's node id."""
+        return self.network_config.names.index(self.name)
+
+    @property
+    def listen_address(self) -> str:
+        """`listen`, or by default the port of the site's address in network.toml, on all interfaces."""
+        return self.listen or f"{_ALL_INTERFACES}:{parse_address(self.network_config.addresses[self.name])[1]}"
