@@ -26,10 +26,11 @@ import grpc
 import torch
 
 from tacit.sites.certificates import CertificateFiles, create_authority, create_site_certificate
+from tacit.sites.grpc_options import METHOD, SERVICE, channel_options
 from tacit.sites.identity import SiteIdentity
 from tacit.sites.journal import digest
-from tacit.sites.lines import METHOD, SERVICE, options
-from tacit.sites.wire import Kind, Link, Message, decode, encode
+from tacit.sites.message import Link, Message, MessageKind
+from tacit.sites.wire import decode, encode
 from tacit.tasks.gradients import memory
 
 _BUFFER = 8 << 20  # of the bare sockets: with the usual ones each side waits for the other to be scheduled
@@ -74,8 +75,8 @@ CONTENDERS = [
     Contender("gRPC, frames, window, large reads", options=FRAMES + WINDOW + READS),
     Contender("gRPC, pieces of 1 MB", chunk=1 << 20),
     Contender("gRPC, pieces of 256 kB", chunk=256 << 10),
-    Contender("sites", options=options()),
-    Contender("sites, encoded and read", options=options(), wire=True),
+    Contender("sites", options=channel_options()),
+    Contender("sites, encoded and read", options=channel_options(), wire=True),
     Contender("gRPC, encoded and read", wire=True),
     Contender("gRPC, pieces of 1 MB, encoded and read", chunk=1 << 20, wire=True),
 ]
@@ -100,8 +101,11 @@ def _identity(folder: Path, name: str) -> SiteIdentity:
 
 def _messages(contender: Contender, values: torch.Tensor, count: int) -> Iterator[bytes]:
     """The same bytes again and again, or, encoded anew, those of `count` rounds."""
-    once = encode(Message(LINK, Kind.MIX, 0, tensors={"0": values}))
-    return (encode(Message(LINK, Kind.MIX, t, tensors={"0": values})) if contender.wire else once for t in range(count))
+    once = encode(Message(LINK, MessageKind.MIX, 0, tensors={"0": values}))
+    return (
+        encode(Message(LINK, MessageKind.MIX, t, tensors={"0": values})) if contender.wire else once
+        for t in range(count)
+    )
 
 
 def _take(data: bytes) -> None:

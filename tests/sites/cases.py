@@ -11,11 +11,14 @@ import torch
 
 from tacit.sites import wire_pb2
 from tacit.sites.description import NetworkDescription
-from tacit.sites.journal import Journal, Verb
-from tacit.sites.post import Post
-from tacit.sites.wire import VALUES, Kind, Link, Message, decode, encode
+from tacit.sites.exchange import Exchange
+from tacit.sites.journal import Journal
+from tacit.sites.message import VALUE_KINDS, Link, Message, MessageKind, Operation
+from tacit.sites.transport import Replies, Transport
+from tacit.sites.wire import decode, encode
 
-MIX = Kind.MIX
+MIX = MessageKind.MIX
+_NOTHING = Replies(False, [])
 ONE = {"0": (torch.float64, (1,))}
 
 
@@ -29,32 +32,39 @@ def value(x):
     return {"0": torch.tensor([x], dtype=torch.float64)}
 
 
-class Desk:
+class Desk(Transport):
     """A site whose wires are lists: what it says is carried by hand."""
 
     def __init__(
         self, folder, name, sites=("a", "b", "c"), tolerates_dropout=True, may=lambda verb, sender: True, **options
     ):
+        super().__init__()
         self.path, self.name, self.sites, self.may = folder / f"{name}.sqlite", name, sites, may
         self.description = options.pop("description", None) or described(sites)
         self.options = {"tolerates_dropout": tolerates_dropout, **options}
         self.open()
 
-    def open(self):
+    def close(self):
+        pass
+
+    def connect(self, peers):
+        pass
+
+    def open(self, handler=None):
         self.said, self.answers = [], []
         self.journal = Journal(self.path, self.description.digest)
-        self.post = Post(self.journal, self.description, self.name, self, self.may, **self.options)
+        self.post = Exchange(self.journal, self.description, self.name, self, self.may, **self.options)
 
     def crash(self):
         """Only what is on disk is left."""
-        self.journal.shut()
+        self.journal.close()
         self.open()
         return self
 
     def send(self, peer, data):
         self.said.append((peer, data))
 
-    def answer(self, peer, data):
+    def reply(self, peer, data):
         self.answers.append((peer, data))
 
     def link(self, to):
@@ -65,7 +75,7 @@ class Desk:
 
     def hears(self, other, data):
         """What it answers to `other`, as messages."""
-        back = [*self.post.take(other.name, data), *self._told(other.name)]
+        back = [*self.post.receiver.on_message(other.name, data).messages, *self._told(other.name)]
         return [decode(one, self.link(other.name)) for one in back]
 
     def kinds(self, other, data):
@@ -83,7 +93,7 @@ class Desk:
     def fed(self, other, answers):
         """Take the answers of `other` in."""
         for answer in answers:
-            assert self.post.take(other.name, encode(answer)) == []
+            assert self.post.receiver.on_message(other.name, encode(answer)).messages == []
 
     def spoke(self):
         """What it has said since, by kind."""
@@ -174,10 +184,10 @@ class Hub:
 
     def _note(self, sender, receiver, data):
         message = decode(data, Link(data_network(data), sender, receiver))
-        if message.kind in VALUES:
-            self.bytes_of[sender, receiver, Verb(message.round, message.kind, message.sequence)].add(data)
-        elif message.about in VALUES:
-            self.fates[receiver, sender, Verb(message.round, message.about, message.sequence)].add(message.kind)
+        if message.kind in VALUE_KINDS:
+            self.bytes_of[sender, receiver, Operation(message.round, message.kind, message.sequence)].add(data)
+        elif message.reply_to in VALUE_KINDS:
+            self.fates[receiver, sender, Operation(message.round, message.reply_to, message.sequence)].add(message.kind)
 
     def _run(self):
         while self._on:
@@ -192,10 +202,11 @@ class Hub:
                 while self._queue and self._queue[0][0] <= time.monotonic():
                     due.append(heapq.heappop(self._queue))
             for post in filter(None, posts.values()):
-                _survived(post.again)
+                _survived(post.receiver.on_tick)
             for _, _, sender, receiver, data in due:
                 there = posts.get(receiver)
-                for answer in (_survived(there.take, sender, data) if there else None) or ():
+                replies = _survived(there.receiver.on_message, sender, data) if there else None
+                for answer in (replies or _NOTHING).messages:
                     self.put(receiver, sender, answer)
 
     def _greet(self, name, post):
@@ -205,10 +216,11 @@ class Hub:
             others = [(other, there) for other, there in self._posts.items() if there is not None and other != name]
         for other, there in others:
             for one, two, speaker, listener in ((name, other, post, there), (other, name, there, post)):
-                hello = _survived(speaker.hello, two)
-                for answer in (_survived(listener.take, one, hello) if hello else None) or ():
-                    _survived(speaker.take, two, answer)
-                for data in _survived(speaker.backlog, two) or ():
+                hello = _survived(speaker.receiver.hello, two)
+                replies = _survived(listener.receiver.on_message, one, hello) if hello else None
+                for answer in (replies or _NOTHING).messages:
+                    _survived(speaker.receiver.on_message, two, answer)
+                for data in _survived(speaker.receiver.pending, two) or ():
                     self.put(one, two, data)
 
 
@@ -220,7 +232,7 @@ class _Wires:
         if self._life.alive:  # the dead say nothing
             self._hub.put(self._name, peer, data)
 
-    answer = send
+    reply = send
 
 
 def _survived(do, *values):

@@ -24,16 +24,17 @@ import tomli_w
 from tacit.runs import Config
 from tacit.runs.build import named_algorithm, named_graph
 from tacit.sites.build import build_site
-from tacit.sites.journal import Fate, digest
-from tacit.sites.lines import Lines
+from tacit.sites.grpc_transport import GrpcTransport
+from tacit.sites.journal import DeliveryStatus, digest
+from tacit.sites.message import VALUE_KINDS, Link, MessageKind
 from tacit.sites.node import Node
 from tacit.sites.setup import create_network
 from tacit.sites.signals import graph_method, is_graph_learning
 from tacit.sites.site_config import SiteConfig
-from tacit.sites.wire import VALUES, Kind, Link, decode
+from tacit.sites.wire import decode
 
 _LOOK = 0.02  # seconds between two looks at the logs
-_VALUES = {kind.name for kind in VALUES}
+_VALUES = {kind.name for kind in VALUE_KINDS}
 _RESULTS = ("models.safetensors", "graph.csv", "consensus.csv")
 
 # Processes are forked from one that has imported everything, which takes seconds: what is killed is a site at work.
@@ -134,7 +135,7 @@ class Host:
 
     def _note(self, event):
         self.events.append(event)
-        if event["event"] == "says":
+        if event["event"] == "send":
             assert event["kind"] in _VALUES
             self.round = max(self.round, event["round"])
             what = (event["peer"], event["round"], event["kind"], event["sequence"])
@@ -157,7 +158,7 @@ class Host:
         """Its last, for whoever asks why it has failed."""
         lines = self.log.read_text().splitlines() if self.log.exists() else []
         return "\n".join(
-            [self.name, *[each for each in lines if '"says"' not in each][-20:], self.out.read_text()[-3000:]]
+            [self.name, *[each for each in lines if '"send"' not in each][-20:], self.out.read_text()[-3000:]]
         )
 
     def check(self):
@@ -280,8 +281,8 @@ def running(files):
             host.end()
 
 
-class Recorded(Lines):
-    """Lines that remember the digests of all that went out."""
+class Recorded(GrpcTransport):
+    """GrpcTransport that remember the digests of all that went out."""
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -292,25 +293,28 @@ class Recorded(Lines):
         super().send(peer, data)
 
 
-class Lossy(Lines):
-    """Lines on which a share of all messages and answers is lost, after the first HELLO and before GOODBYE."""
+class Lossy(GrpcTransport):
+    """GrpcTransport on which a share of all messages and answers is lost, after the first HELLO and before GOODBYE."""
 
     share, lost, seed = 0.3, 0, 7
 
-    async def _talk(self, peer, lines, read, write):
+    async def _use(self, connections, peer, read, write, first):
         chance = random.Random(f"{self.seed} {self._listen} {peer}")
 
         async def perhaps(data):
-            last = decode(data, Link(self._post._description.digest, self._post.me, peer)).kind == Kind.GOODBYE
+            last = (
+                decode(data, Link(self._handler._codec.network, self._handler._codec.site, peer)).kind
+                == MessageKind.CLOSE
+            )
             if not last and chance.random() < self.share:
                 self.lost += 1
             else:
                 await write(data)
 
-        await super()._talk(peer, lines, read, perhaps)
+        await super()._use(connections, peer, read, perhaps, first)
 
 
-def in_threads(files, wires=Lines, seconds=120.0):
+def in_threads(files, wires=GrpcTransport, seconds=120.0):
     """A network without processes, from its beginning to its end."""
     nodes, results = [Node(build_site(SiteConfig.load(file)), wires) for file in files], {}
 
@@ -335,15 +339,17 @@ def mass(files):
     network = build_site(next(iter(hosts.values())).site).description.digest
     for me, host in hosts.items():
         total += float(host.checkpoint[1]["w"].double().sum())
-        query = "SELECT round, kind, sequence, receiver, fate, data FROM outbox WHERE kind = ?"
-        for round_, kind, sequence, receiver, fate, data in stored(host.state / "journal.sqlite", query, Kind.MIX):
+        query = "SELECT round, kind, sequence, receiver, status, data FROM outbox WHERE kind = ?"
+        for round_, kind, sequence, receiver, fate, data in stored(
+            host.state / "journal.sqlite", query, MessageKind.MIX
+        ):
             query = "SELECT digest FROM inbox WHERE round=? AND kind=? AND sequence=? AND sender=?"
             used = stored(hosts[receiver].state / "journal.sqlite", query, round_, kind, sequence, me)
             assert not used or used[0][0] == digest(data)
-            assert fate == Fate.UNKNOWN or bool(used) == (fate == Fate.RECEIVED), (
+            assert fate == DeliveryStatus.PENDING or bool(used) == (fate == DeliveryStatus.ACKNOWLEDGED), (
                 "its fate is not what has become of it"
             )
-            if not used and fate != Fate.TAKEN:
+            if not used and fate != DeliveryStatus.RETURNED:
                 w = decode(data, Link(network, me, receiver)).tensors["1"]
                 total += float(graph.at(round_)[names.index(receiver), names.index(me)]) * float(w)
     return total

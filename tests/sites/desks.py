@@ -1,10 +1,10 @@
 """Two sites that talk by hand: what one says, the other hears when the test lets it."""
 
-from tacit.sites.journal import Verb
+from tacit.sites.message import Operation
 
 from .cases import MIX, ONE, value
 
-FIRST = Verb(0, MIX, 0)
+FIRST = Operation(0, MIX, 0)
 
 
 def begun(*desks, round_=0):
@@ -16,14 +16,14 @@ def begun(*desks, round_=0):
 def says(one, other, x, round_=0):
     """One says a number to the other: the bytes that leave."""
     one.said.clear()
-    one.post.say(Verb(round_, MIX, 0), {other.name: value(x)})
+    one.post.send(Operation(round_, MIX, 0), {other.name: value(x)})
     ((to, data),) = one.said
     assert to == other.name
     return data
 
 
 def heard(desk, other, round_=0, patience=0.01):
-    used, back = desk.post.hear(Verb(round_, MIX, 0), {other.name: ONE} if other else {}, patience)
+    used, back = desk.post.receive(Operation(round_, MIX, 0), {other.name: ONE} if other else {}, patience)
     return {name: float(tensors["0"]) for name, tensors in used.items()}, [
         (one.receiver, one.round, float(one.tensors["0"])) for one in back
     ]

@@ -6,8 +6,9 @@ import struct
 import torch
 
 from tacit.sites import wire_pb2
+from tacit.sites.message import VALUE_KINDS, Link, Message, MessageKind
 from tacit.sites.payload import WireError, pack
-from tacit.sites.wire import VALUES, Kind, Link, Message, decode, encode
+from tacit.sites.wire import decode, encode
 
 LINK = Link("ab" * 32, "site-a", "site-b")
 
@@ -18,15 +19,21 @@ def values(**more):
 
 def example_of(kind):
     """A well-formed message of each kind."""
-    text = {Kind.HELLO: '{"a":1}', Kind.REFUSED: "algorithm.lr is 1 here and 2 there: ε", Kind.GOODBYE: "done"}
+    text = {
+        MessageKind.HELLO: '{"a":1}',
+        MessageKind.REFUSED: "algorithm.lr is 1 here and 2 there: ε",
+        MessageKind.CLOSE: "done",
+    }
     return Message(
         LINK,
         kind,
         round=7,
-        sequence=3 if kind in VALUES else 0,
-        about=Kind.SWAP if kind in (Kind.RECEIVED, Kind.MISSED, Kind.REFUSED) else None,
+        sequence=3 if kind in VALUE_KINDS else 0,
+        reply_to=MessageKind.SWAP
+        if kind in (MessageKind.ACKNOWLEDGE, MessageKind.MISSED, MessageKind.REFUSED)
+        else None,
         text=text.get(kind, ""),
-        tensors=values() if kind in VALUES else {},
+        tensors=values() if kind in VALUE_KINDS else {},
     )
 
 
@@ -47,7 +54,7 @@ def attempt(data):
 def envelope(**fields):
     """Bytes of an envelope that no `encode` would have made."""
     link = {"network": bytes.fromhex(LINK.network), "sender": LINK.sender, "receiver": LINK.receiver}
-    whole = {"version": 1, "round": 7, "kind": Kind.MIX, "payload": pack(values()), **link, **fields}
+    whole = {"version": 1, "round": 7, "kind": MessageKind.MIX, "payload": pack(values()), **link, **fields}
     return wire_pb2.Envelope(**whole).SerializeToString(deterministic=True)
 
 

@@ -9,11 +9,13 @@ import pytest
 
 from tacit.sites import certificates
 from tacit.sites.certificates import CertificateFiles, create_site_certificate
+from tacit.sites.exchange import Exchange
+from tacit.sites.grpc_options import METHOD, SERVICE
+from tacit.sites.grpc_transport import GrpcTransport
 from tacit.sites.identity import SiteIdentity
-from tacit.sites.journal import Journal, Verb
-from tacit.sites.lines import METHOD, SERVICE, Lines
-from tacit.sites.post import Post
-from tacit.sites.wire import Kind, Link, Message, decode, encode
+from tacit.sites.journal import Journal
+from tacit.sites.message import Link, Message, MessageKind, Operation
+from tacit.sites.wire import decode, encode
 
 from .cases import MIX, ONE, described, value
 
@@ -54,30 +56,36 @@ class Station:
     def __init__(self, folder, papers, name, addresses):
         self.name = name
         self.journal = Journal(folder / f"{name}.sqlite", DESCRIPTION.digest)
-        self.lines = Lines(papers.identity(name), "127.0.0.1:0", addresses, MOST)
-        self.post = Post(
-            self.journal, DESCRIPTION, name, self.lines, lambda verb, sender: True, tolerates_dropout=False, most=MOST
+        self.lines = GrpcTransport(papers.identity(name), "127.0.0.1:0", addresses, MOST)
+        self.post = Exchange(
+            self.journal,
+            DESCRIPTION,
+            name,
+            self.lines,
+            lambda verb, sender: True,
+            tolerates_dropout=False,
+            max_bytes=MOST,
         )
-        self.lines.open(self.post)
+        self.lines.open(self.post.receiver)
         self.address = addresses[name] = f"127.0.0.1:{self.lines.port}"
 
     def say(self, other, round_):
         self.post.begin(round_)
-        self.post.say(Verb(round_, MIX, 0), {other.name: value(float(round_))})
+        self.post.send(Operation(round_, MIX, 0), {other.name: value(float(round_))})
 
     def hear(self, other, round_):
-        heard, _ = self.post.hear(Verb(round_, MIX, 0), {other.name: ONE}, 5.0)
+        heard, _ = self.post.receive(Operation(round_, MIX, 0), {other.name: ONE}, 5.0)
         return float(heard[other.name]["0"])
 
     def known(self):
         """Everything in the journal."""
-        tables = ("verb", "outbox", "inbox", "checkpoint")
+        tables = ("operation", "outbox", "inbox", "checkpoint")
         with self.journal._disk():
             return {table: self.journal._db.execute(f"SELECT * FROM {table}").fetchall() for table in tables}
 
-    def shut(self):
-        self.lines.shut()
-        self.journal.shut()
+    def close(self):
+        self.lines.close()
+        self.journal.close()
 
 
 class Both:
@@ -93,14 +101,14 @@ class Both:
         for one, other in ((self.a, self.b), (self.b, self.a)):
             one.say(other, self._round)
         assert self.a.hear(self.b, self._round) == self.b.hear(self.a, self._round) == self._round
-        self.a.post.settle(5.0)
-        self.b.post.settle(5.0)
-        assert self.a.journal.waiting == self.b.journal.waiting == set()
+        self.a.post.wait_for_acknowledgements(5.0)
+        self.b.post.wait_for_acknowledgements(5.0)
+        assert self.a.journal.pending_receivers == self.b.journal.pending_receivers == set()
         self._round += 1
 
-    def shut(self):
-        self.a.shut()
-        self.b.shut()
+    def close(self):
+        self.a.close()
+        self.b.close()
 
 
 def message(sender, kind, round_=0, description=DESCRIPTION, to="a", **facts):
@@ -108,7 +116,7 @@ def message(sender, kind, round_=0, description=DESCRIPTION, to="a", **facts):
 
 
 def hello(sender, description=DESCRIPTION):
-    return message(sender, Kind.HELLO, description=description, text=description.text)
+    return message(sender, MessageKind.HELLO, description=description, text=description.text)
 
 
 class Caller:
@@ -171,5 +179,5 @@ class Caller:
 def greeted(pair, sender="c"):
     """A caller that has been let in."""
     caller = Caller(pair.a.address, pair.papers, sender).say(hello(sender))
-    assert [caller.read().kind for _ in range(2)] == [Kind.HELLO, Kind.HEARD]
+    assert [caller.read().kind for _ in range(2)] == [MessageKind.HELLO, MessageKind.HELLO_REPLY]
     return caller

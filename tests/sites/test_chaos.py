@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tacit.sites import incoming, lines
+from tacit.sites import grpc_transport, membership, outbox
 from tests.sites.chaos import Host, Lossy, Recorded, in_threads, made, mass, running
 
 BASE = {
@@ -58,9 +58,9 @@ def killed(folder, name, sites, rounds, kills):
         undisturbed = Host(file)
         assert host.results == undisturbed.results != {}
         assert host.ledger == undisturbed.ledger != []
-        assert {(peer, digest) for (peer, *_), digest in host.said.items()} <= node.lines.sent
+        assert {(peer, digest) for (peer, *_), digest in host.said.items()} <= node.transport.sent
         assert host.begun == host.starts - host.early
-        assert not host.told("silent for")
+        assert not host.told("no message for")
     assert network.kills >= kills
     print(f"{name}, {network}, {time.monotonic() - began:.0f} s: every model as without")
 
@@ -96,8 +96,8 @@ def away(folder, how, sites, rounds, times=1):
             assert network.until(lambda left=left, gone=gone: gone.round >= left + 20)
         network.finish()
     for gone in network.hosts[:times]:
-        told = [event for host in network.hosts for what in ("silent for", "is back") for event in host.told(what)]
-        assert {event["event"].split()[0] for event in told if event["peer"] == gone.name} == {"silent", "is"}
+        told = [event for host in network.hosts for what in ("no message for", "rejoined") for event in host.told(what)]
+        assert {event["event"].split()[0] for event in told if event["peer"] == gone.name} == {"no", "rejoined:"}
         slept = set(range(rounds)) - {line[0] for line in gone.ledger}
         assert len(slept) >= 15
         assert not slept & {round_ for _, round_, _, _ in gone.said}
@@ -123,21 +123,22 @@ def test_mass_is_conserved_where_nobody_waits_for_the_killed(tmp_path):
         network.harass(60, seed=1)
         network.finish()
     assert network.kills >= 60
-    assert any(host.told("silent for") for host in network.hosts)
+    assert any(host.told("no message for") for host in network.hosts)
     assert mass(files) == pytest.approx(6, rel=1e-6)
     print(f"impatient, {network}: mass error {abs(mass(files) - 6):.1g}")
 
 
 def lossy(folder, monkeypatch, sites, rounds, patience):
     """Three of ten messages and answers never arrive."""
-    monkeypatch.setattr(incoming, "_AGAIN", 0.1)  # else it takes minutes
-    monkeypatch.setattr(incoming, "_SELDOM", 0.2)
-    monkeypatch.setattr(lines, "_TICK", 0.02)
+    monkeypatch.setattr(outbox, "FIRST_RETRANSMIT", 0.1)  # else it takes minutes
+    monkeypatch.setattr(outbox, "MAX_RETRANSMIT_INTERVAL", 0.2)
+    monkeypatch.setattr(membership, "HELLO_INTERVAL", 0.1)
+    monkeypatch.setattr(grpc_transport, "TICK", 0.02)
     files = made(folder / "net", {**PUSH_SUM, "rounds": rounds}, sites, peer_timeout=patience)
     nodes = in_threads(files, Lossy)
     assert all(node.run.t == rounds and node.run.stopped is None for node in nodes)
-    lost, counts = sum(node.lines.lost for node in nodes), [node.post.counts for node in nodes]
-    missed, returned = (sum(each[key] for each in counts) for key in ("missed", "returned"))
+    lost, counts = sum(node.transport.lost for node in nodes), [node.exchange.counts for node in nodes]
+    missed, returned = (sum(getattr(each, key) for each in counts) for key in ("missed", "returned"))
     assert lost > rounds
     assert mass(files) == pytest.approx(sites, rel=1e-6)
     print(

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tacit.errors import TacitError
 from tacit.runs import Config, from_config
 from tacit.sites.description import NetworkDescription, first_difference
-from tacit.sites.wire import Kind, Link, Message, decode, encode
+from tacit.sites.message import Link, Message, MessageKind
+from tacit.sites.wire import decode, encode
 
 SITES = ["site-a", "site-b", "site-c", "site-d"]
 RING = {"name": "ring", "nodes": 4}
@@ -59,7 +60,7 @@ def test_text_can_be_parsed(mine):
 
 def test_description_fits_a_hello_message(mine):
     link = Link(mine.digest, "site-a", "site-b")
-    hello = decode(encode(Message(link, Kind.HELLO, 0, text=mine.text)), link)
+    hello = decode(encode(Message(link, MessageKind.HELLO, 0, text=mine.text)), link)
     assert NetworkDescription.parse(hello.text).digest == hello.link.network
 
 

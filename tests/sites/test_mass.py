@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.graphs.families import one_peer_exponential
-from tacit.sites import incoming as posts
-from tacit.sites.journal import Fate
-from tacit.sites.peers import Peers, speaks
-from tacit.sites.post import Post
-from tacit.sites.wire import Kind, Link, decode
+from tacit.sites import membership, outbox
+from tacit.sites.exchange import Exchange
+from tacit.sites.journal import DeliveryStatus
+from tacit.sites.message import Link, MessageKind
+from tacit.sites.peers import Peers, sender_check
+from tacit.sites.wire import decode
 
 from .cases import Crash, Doomed, Hub, Life, data_network, described
 
@@ -49,20 +50,20 @@ class Summing:
     def _lived(self):
         life, description = Life(self._deaths.pop(0) if self._deaths else None), described(self._sites, self._rounds)
         self.journal = Doomed(self._folder / f"{self.name}.sqlite", description.digest, life)
-        wires, may = self._hub.wires(self.name, life), speaks(self._graph, self._sites, self.name)
-        post = Post(self.journal, description, self.name, wires, may, tolerates_dropout=True)
+        wires, may = self._hub.wires(self.name, life), sender_check(self._graph, self._sites, self.name)
+        post = Exchange(self.journal, description, self.name, wires, may, tolerates_dropout=True)
         try:
             self._hub.plug(self.name, post)
             self._sum(post)
             life.steps = None
-            post.settle(0.3)
+            post.wait_for_acknowledgements(0.3)
             return True
         except Crash:
             return False
 
     def _sum(self, post):
         peers = Peers(self._graph, self._sites, post, self._patience)
-        kept = self.journal.last()
+        kept = self.journal.load_checkpoint()
         t = int(kept[0]) if kept else 0
         state = torch.frombuffer(bytearray(kept[1]), dtype=torch.float64)[None] if kept else self._start
         while t < self._rounds:
@@ -73,7 +74,7 @@ class Summing:
                 if t % 4:
                     continue
             t = max(t, now)
-            self.journal.checkpoint(t, str(t), state.numpy().tobytes())
+            self.journal.save_checkpoint(t, str(t), state.numpy().tobytes())
         peers.begin(self._rounds)
         self.state = state
 
@@ -83,11 +84,11 @@ def mass(sites, graph, names):
     total = sum(site.state[0].clone() for site in sites.values())
     number = names.index
     for name, site in sites.items():
-        for sent in [*site.journal._sent("fate IN (?, ?)", (Fate.UNKNOWN, Fate.MISSED))]:
-            used = sites[sent.receiver].journal.used(sent.verb, name)
+        for sent in [*site.journal._select("status IN (?, ?)", (DeliveryStatus.PENDING, DeliveryStatus.MISSED))]:
+            used = sites[sent.receiver].journal.used_digest(sent.operation, name)
             message = decode(sent.data, Link(data_network(sent.data), name, sent.receiver))
             if used is None:
-                weight = float(graph.at(sent.verb.round)[number(sent.receiver), number(name)])
+                weight = float(graph.at(sent.operation.round)[number(sent.receiver), number(name)])
                 total += weight * torch.cat([message.tensors["0"], message.tensors["1"]])
     return total
 
@@ -112,25 +113,27 @@ def summed(folder, seed, loss, deaths, rounds=14):
 )
 def test_mass_is_conserved(tmp_path_factory, seed, loss, deaths):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(posts, "_AGAIN", 0.03)
+        patch.setattr(outbox, "FIRST_RETRANSMIT", 0.03)
+        patch.setattr(membership, "HELLO_INTERVAL", 0.03)
         sites, hub, total = summed(tmp_path_factory.mktemp("sum"), seed, loss, deaths)
     assert total.tolist() == pytest.approx([11111.0, 5.0], abs=1e-9)
     for said in hub.bytes_of.values():
         assert len(said) == 1, "what is said again are the same bytes"
     for (sender, receiver, verb), told in hub.fates.items():
         assert len(told) == 1, "a fate is told once and for all"
-        used = sites[receiver].journal.used(verb, sender) is not None
-        assert told == {Kind.RECEIVED if used else Kind.MISSED}
+        used = sites[receiver].journal.used_digest(verb, sender) is not None
+        assert told == {MessageKind.ACKNOWLEDGE if used else MessageKind.MISSED}
     for site in sites.values():
         site.journal.kill()
 
 
 def test_mass_is_conserved_where_many_die(tmp_path, monkeypatch):
     """The same, at length in one place: everyone dies often, and nearly a third of all is lost."""
-    monkeypatch.setattr(posts, "_AGAIN", 0.03)
+    monkeypatch.setattr(outbox, "FIRST_RETRANSMIT", 0.03)
+    monkeypatch.setattr(membership, "HELLO_INTERVAL", 0.03)
     deaths = {name: [30 + 7 * i + k for i in range(8)] for k, name in enumerate("abcde")}
     sites, hub, total = summed(tmp_path, 1, 0.3, deaths, rounds=40)
     assert sum(site.crashes for site in sites.values()) >= 20
-    assert {Kind.RECEIVED} in hub.fates.values()
-    assert {Kind.MISSED} in hub.fates.values()
+    assert {MessageKind.ACKNOWLEDGE} in hub.fates.values()
+    assert {MessageKind.MISSED} in hub.fates.values()
     assert total.tolist() == pytest.approx([11111.0, 5.0], abs=1e-9)

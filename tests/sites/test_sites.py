@@ -10,14 +10,15 @@ import torch
 from tacit import reports
 from tacit.graph_learning import PPGL, GraphLearner
 from tacit.runs import Config, from_config
-from tacit.sites import incoming, lines
+from tacit.sites import grpc_transport, membership, outbox
 from tacit.sites.build import build_site
-from tacit.sites.journal import Fate, Journal
-from tacit.sites.lines import Lines
+from tacit.sites.grpc_transport import GrpcTransport
+from tacit.sites.journal import DeliveryStatus, Journal
+from tacit.sites.message import Link
 from tacit.sites.node import Node
 from tacit.sites.setup import create_network
 from tacit.sites.site_config import SiteConfig
-from tacit.sites.wire import Link, decode
+from tacit.sites.wire import decode
 
 SITES = 6
 BASE = {
@@ -62,7 +63,7 @@ def network(folder, noise_seed=3, patience=60.0, **changes):
     return config, made
 
 
-def started(made, wires=Lines):
+def started(made, wires=GrpcTransport):
     return [Node(build_site(SiteConfig.load(path)), wires) for path in made.nodes]
 
 
@@ -152,7 +153,7 @@ def test_secret_noise(tmp_path):
     assert len({float(row[0]) for row in models(nodes)}) == SITES
 
 
-class Lossy(Lines):
+class Lossy(GrpcTransport):
     """Of what leaves over a line, nearly a third does not."""
 
     def _put(self, lines, peer, data):
@@ -161,9 +162,9 @@ class Lossy(Lines):
         else:
             self.lost += 1
 
-    def open(self, post):
-        self._random, self.lost = random.Random(post.me), 0
-        super().open(post)
+    def open(self, handler):
+        self._random, self.lost = random.Random(handler._codec.site), 0
+        super().open(handler)
 
 
 def weight(nodes):
@@ -171,23 +172,24 @@ def weight(nodes):
     total, names = sum(float(node.run._at.state.w.sum()) for node in nodes), [node.site.name for node in nodes]
     journals = [Journal(node.site.state / "journal.sqlite", node.parts.description.digest) for node in nodes]
     for i, (node, journal) in enumerate(zip(nodes, journals, strict=True)):
-        for sent in journal._sent("fate IN (?, ?)", (Fate.UNKNOWN, Fate.MISSED)):
+        for sent in journal._select("status IN (?, ?)", (DeliveryStatus.PENDING, DeliveryStatus.MISSED)):
             j = names.index(sent.receiver)
-            if journals[j].used(sent.verb, names[i]) is None:
+            if journals[j].used_digest(sent.operation, names[i]) is None:
                 link = Link(node.parts.description.digest, names[i], names[j])
                 w = float(decode(sent.data, link).tensors["1"])
-                total += float(node.parts.graph.at(sent.verb.round)[j, i]) * w
+                total += float(node.parts.graph.at(sent.operation.round)[j, i]) * w
     for journal in journals:
-        journal.shut()
+        journal.close()
     return total
 
 
 def test_a_third_of_all_messages_is_lost(tmp_path, monkeypatch):
-    monkeypatch.setattr(incoming, "_AGAIN", 0.05)
-    monkeypatch.setattr(lines, "_TICK", 0.05)
+    monkeypatch.setattr(outbox, "FIRST_RETRANSMIT", 0.05)
+    monkeypatch.setattr(membership, "HELLO_INTERVAL", 0.05)
+    monkeypatch.setattr(grpc_transport, "TICK", 0.05)
     _, made = network(tmp_path, patience=0.3, **CASES["sgp"], rounds=12)
     nodes = started(made, Lossy)
     results = worked(nodes)
     assert {result["rounds"] for result in results} == {12}
-    assert sum(node.lines.lost for node in nodes) > 20
+    assert sum(node.transport.lost for node in nodes) > 20
     assert weight(nodes) == pytest.approx(SITES, abs=1e-6)

@@ -12,8 +12,9 @@ import torch
 from google.protobuf import descriptor_pb2
 
 from tacit.sites import wire_pb2
-from tacit.sites.payload import DTYPES, WireError, fits, pack, unpack
-from tacit.sites.wire import MOST_SEQUENCE, Kind, Link, Message, decode, encode
+from tacit.sites.message import Link, Message, MessageKind
+from tacit.sites.payload import DTYPES, WireError, check_tensors, pack, unpack
+from tacit.sites.wire import MAX_SEQUENCE, decode, encode
 
 from .messages import LINK, attempt, described, envelope, example_of, tensor_bytes, values
 
@@ -28,7 +29,7 @@ def refused(data, link=LINK, **options):
     return line
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", list(MessageKind))
 def test_every_kind_comes_back(kind):
     sent = example_of(kind)
     data = encode(sent)
@@ -40,7 +41,7 @@ def test_every_kind_comes_back(kind):
 
 
 def test_kinds_are_those_of_the_envelope():
-    assert {kind.name: kind.value for kind in Kind} | {"NONE": 0} == dict(wire_pb2.Kind.items())
+    assert {kind.name: kind.value for kind in MessageKind} | {"NONE": 0} == dict(wire_pb2.MessageKind.items())
 
 
 def test_generated_code_is_that_of_the_proto(tmp_path):
@@ -57,7 +58,7 @@ def test_generated_code_is_that_of_the_proto(tmp_path):
 
 
 def test_bytes_stay_the_same_from_version_to_version():
-    short = Message(Link("01" * 32, "a", "b"), Kind.MAX, 5, 1, tensors={"s": torch.tensor([1.0])})
+    short = Message(Link("01" * 32, "a", "b"), MessageKind.MAX, 5, 1, tensors={"s": torch.tensor([1.0])})
     header = b'8\0\0\0\0\0\0\0{"s":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}  '
     payload = header + struct.pack("<f", 1.0)
     head = b"\x08\x01\x12\x20" + b"\x01" * 32 + b"\x1a\x01a\x22\x01b\x28\x05\x30\x04\x38\x01"
@@ -69,7 +70,7 @@ def test_bytes_stay_the_same_from_version_to_version():
 def test_every_dtype_comes_back(dtype, shape):
     value = (torch.arange(6).view(3, 2, 1).transpose(1, 2) if shape == (3, 1, 2) else torch.ones(shape)).to(dtype)
     if value.numel() == 0:
-        with pytest.raises(WireError, match="no values"):
+        with pytest.raises(WireError, match="is empty"):
             pack({"x": value})
         return
     back = unpack(pack({"x": value, "y.0": value}))
@@ -83,19 +84,19 @@ def test_any_reader_of_safetensors_reads_the_payload():
     assert all(torch.equal(read[name], sent[name]) for name in sent)
 
 
-@pytest.mark.parametrize("kind", [Kind.HELLO, Kind.MIX, Kind.RECEIVED, Kind.REFUSED])
+@pytest.mark.parametrize("kind", [MessageKind.HELLO, MessageKind.MIX, MessageKind.ACKNOWLEDGE, MessageKind.REFUSED])
 def test_truncated_at_every_byte(kind):
     data = encode(example_of(kind))
     assert not any(attempt(data[:end]) for end in range(len(data)))
 
 
 def test_longer_by_anything():
-    data = encode(example_of(Kind.MIX))
+    data = encode(example_of(MessageKind.MIX))
     for tail in (b"\0", b" ", data, b"\x28\x07", b"\x7a\x00", b"\x52\x00", b"\x0b\x0c"):
         assert "sent" in refused(data + tail)
 
 
-@pytest.mark.parametrize("kind", [Kind.HELLO, Kind.SWAP, Kind.MISSED])
+@pytest.mark.parametrize("kind", [MessageKind.HELLO, MessageKind.SWAP, MessageKind.MISSED])
 def test_every_bit_flipped(kind):
     """A flipped bit may give another well-formed message, never anything else."""
     data = bytearray(encode(example_of(kind)))
@@ -107,17 +108,17 @@ def test_every_bit_flipped(kind):
 
 def test_bound_to_network_sender_and_receiver():
     for key, other in {"network": "cd" * 32, "sender": "site-c", "receiver": "site-c"}.items():
-        sent = encode(replace(example_of(Kind.MIX), link=LINK._replace(**{key: other})))
+        sent = encode(replace(example_of(MessageKind.MIX), link=LINK._replace(**{key: other})))
         assert refused(sent) == f"site-a sent a message whose {key} is {other}"
-    hello = replace(example_of(Kind.HELLO), link=LINK._replace(network="cd" * 32))
+    hello = replace(example_of(MessageKind.HELLO), link=LINK._replace(network="cd" * 32))
     assert decode(encode(hello), LINK).text == hello.text
     assert "sender" in refused(encode(replace(hello, link=hello.link._replace(sender="site-c"))))
 
 
 def test_an_answer_goes_back():
-    message = example_of(Kind.SWAP)
-    answer = decode(encode(message.answer(Kind.RECEIVED)), LINK.back())
-    assert (answer.about, answer.round, answer.sequence) == (Kind.SWAP, 7, 3)
+    message = example_of(MessageKind.SWAP)
+    answer = decode(encode(message.reply(MessageKind.ACKNOWLEDGE)), LINK.reversed())
+    assert (answer.reply_to, answer.round, answer.sequence) == (MessageKind.SWAP, 7, 3)
     assert answer.link == Link(LINK.network, "site-b", "site-a")
 
 
@@ -126,29 +127,29 @@ def test_an_answer_goes_back():
     [
         ({"round": -1}, "round"),
         ({"round": 1 << 48}, "round"),
-        ({"sequence": MOST_SEQUENCE}, "round"),
+        ({"sequence": MAX_SEQUENCE}, "round"),
         ({"tensors": {}}, "without tensors"),
-        ({"about": Kind.MIX}, "about"),
+        ({"reply_to": MessageKind.MIX}, "reply_to"),
         ({"text": "hello"}, "text"),
-        ({"kind": Kind.GOODBYE}, "with tensors"),
-        ({"kind": Kind.RECEIVED, "tensors": {}}, "about"),
-        ({"kind": Kind.RECEIVED, "tensors": {}, "about": Kind.HELLO}, "about"),
-        ({"kind": Kind.HELLO, "tensors": {}}, "text"),
-        ({"kind": Kind.GOODBYE, "tensors": {}, "text": "two\nlines"}, "one line"),
-        ({"kind": Kind.GOODBYE, "tensors": {}, "text": "x" * 501}, "too long"),
+        ({"kind": MessageKind.CLOSE}, "with tensors"),
+        ({"kind": MessageKind.ACKNOWLEDGE, "tensors": {}}, "reply_to"),
+        ({"kind": MessageKind.ACKNOWLEDGE, "tensors": {}, "reply_to": MessageKind.HELLO}, "reply_to"),
+        ({"kind": MessageKind.HELLO, "tensors": {}}, "text"),
+        ({"kind": MessageKind.CLOSE, "tensors": {}, "text": "two\nlines"}, "one printable line"),
+        ({"kind": MessageKind.CLOSE, "tensors": {}, "text": "x" * 501}, "too long"),
         ({"link": LINK._replace(sender="two\nlines")}, "sender"),
         ({"link": LINK._replace(network="ab")}, "network"),
         ({"tensors": {"x": torch.tensor([1.0, float("nan")])}}, "finite"),
         ({"tensors": {"x": torch.tensor([float("inf")])}}, "finite"),
-        ({"tensors": {"a\nb": torch.ones(1)}}, "name a tensor"),
-        ({"tensors": {"x": torch.ones(1, dtype=torch.bool)}}, "does not travel"),
+        ({"tensors": {"a\nb": torch.ones(1)}}, "valid tensor name"),
+        ({"tensors": {"x": torch.ones(1, dtype=torch.bool)}}, "cannot be sent"),
         ({"tensors": {"x": torch.ones([1] * 9)}}, "dimensions"),
         ({"tensors": {f"{k:060d}": torch.ones(1) for k in range(2000)}}, "too many"),
     ],
 )
 def test_nothing_is_sent_that_would_be_refused(change, why):
     with pytest.raises(WireError, match=why):
-        encode(replace(example_of(Kind.MIX), **change))
+        encode(replace(example_of(MessageKind.MIX), **change))
 
 
 @pytest.mark.parametrize(
@@ -157,13 +158,13 @@ def test_nothing_is_sent_that_would_be_refused(change, why):
         ({"version": 2}, "version"),
         ({"kind": 12}, "unknown kind"),
         ({"kind": 0}, "unknown kind"),
-        ({"about": 99}, "unknown kind"),
+        ({"reply_to": 99}, "unknown kind"),
         ({"network": b""}, "network"),
         ({"sender": "../site"}, "sender"),
         ({"round": 1 << 63}, "round"),
-        ({"sequence": MOST_SEQUENCE}, "round"),
+        ({"sequence": MAX_SEQUENCE}, "round"),
         ({"payload": b""}, "without tensors"),
-        ({"kind": Kind.ABSENT}, "with tensors"),
+        ({"kind": MessageKind.REJOIN}, "with tensors"),
         ({"text": "x"}, "text"),
         ({"payload": b"garbage"}, "length"),
         ({"payload": struct.pack("<Q", 1 << 62) + b"{}"}, "length"),
@@ -211,8 +212,8 @@ def test_wrong_tensors(payload):
 
 def test_refusals_say_who_what_and_why():
     nan = envelope(payload=tensor_bytes(struct.pack("<f", float("nan"))), sequence=2)
-    assert refused(nan) == "site-a sent MIX 2 of round 7, in which tensor x holds values that are not finite"
-    assert refused(b"garbage") == "site-a sent bytes that are no message"
+    assert refused(nan) == "site-a sent MIX 2 of round 7: tensor x contains values that are not finite"
+    assert refused(b"garbage") == "site-a sent bytes that are not a message"
 
 
 def test_wrong_tensors_differ_from_right_ones_only_in_what_is_wrong():
@@ -225,21 +226,21 @@ def test_values_that_sum_to_infinity_are_finite():
 
 
 def test_oversized_both_ways():
-    message = replace(example_of(Kind.MIX), tensors={"x": torch.zeros(1000)})
+    message = replace(example_of(MessageKind.MIX), tensors={"x": torch.zeros(1000)})
     data = encode(message)
     assert decode(data, LINK, len(data)).tensors["x"].shape == (1000,)
-    assert f"{len(data)} bytes, and {len(data) - 1} is the most" in refused(data, most=len(data) - 1)
-    with pytest.raises(WireError, match="is the most"):
+    assert f"{len(data)} bytes; at most {len(data) - 1} are accepted" in refused(data, max_bytes=len(data) - 1)
+    with pytest.raises(WireError, match=f"at most {len(data) - 1} bytes, got {len(data)}"):
         encode(message, len(data) - 1)
 
 
 def test_tensors_must_be_those_expected():
     expected = {"0": (torch.float32, (2, 3)), "1": (torch.float64, (1,))}
-    fits(values(), expected)
+    check_tensors(values(), expected)
     for wrong, why in [
-        ({"0": torch.zeros(3, 2)}, r"tensor 0 is float32 \(3, 2\), not float32 \(2, 3\)"),
-        ({"1": torch.zeros(1)}, r"tensor 1 is float32 \(1\), not float64 \(1\)"),
-        ({"2": torch.zeros(1)}, "tensors are 0, 1, 2, not 0, 1"),
+        ({"0": torch.zeros(3, 2)}, r"tensor 0 is float32 \(3, 2\), expected float32 \(2, 3\)"),
+        ({"1": torch.zeros(1)}, r"tensor 1 is float32 \(1\), expected float64 \(1\)"),
+        ({"2": torch.zeros(1)}, "the tensors are 0, 1, 2, expected 0, 1"),
     ]:
         with pytest.raises(WireError, match=why):
-            fits({**values(), **wrong}, expected)
+            check_tensors({**values(), **wrong}, expected)

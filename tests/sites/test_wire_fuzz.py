@@ -8,11 +8,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tacit.sites.wire import Kind, encode
+from tacit.sites.message import MessageKind
+from tacit.sites.wire import encode
 
 from .messages import attempt, described, envelope, example_of, tensor_bytes
 
-EXAMPLES = [encode(example_of(kind)) for kind in Kind]
+EXAMPLES = [encode(example_of(kind)) for kind in MessageKind]
 RAW = [tensor_bytes(), tensor_bytes(shape=[1 << 62]), described("{}", b""), b"[" * 200]
 
 
@@ -20,7 +21,7 @@ def mutated(rng):
     """A well-formed message with a few bytes changed, dropped, doubled or taken from another; or its parts askew."""
     if rng.random() < 0.3:
         fields = {"round": rng.getrandbits(64), "kind": rng.randrange(-2, 14), "sequence": rng.getrandbits(32)}
-        fields |= {"about": rng.randrange(13), "text": chr(rng.randrange(0xD800)) * rng.randrange(3)}
+        fields |= {"reply_to": rng.randrange(13), "text": chr(rng.randrange(0xD800)) * rng.randrange(3)}
         fields |= {"payload": crumpled(rng, rng.choice(RAW)), "sender": rng.choice(["site-a", "", "\n", "é"])}
         return envelope(**dict(rng.sample(sorted(fields.items()), rng.randrange(4))))
     return crumpled(rng, rng.choice(EXAMPLES))

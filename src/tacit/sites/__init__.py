@@ -3,25 +3,26 @@
 from tacit.sites.certificates import CertificateFiles, create_authority, create_site_certificate
 from tacit.sites.description import NetworkDescription, first_difference
 from tacit.sites.identity import SiteIdentity, certificate_problem
+from tacit.sites.message import VALUE_KINDS, Link, Message, MessageKind
 from tacit.sites.names import check_site_name
-from tacit.sites.payload import WireError, fits
-from tacit.sites.wire import VALUES, Kind, Link, Message, decode, encode
+from tacit.sites.payload import WireError, check_tensors
+from tacit.sites.wire import decode, encode
 
 __all__ = [
-    "VALUES",
+    "VALUE_KINDS",
     "CertificateFiles",
-    "Kind",
     "Link",
     "Message",
+    "MessageKind",
     "NetworkDescription",
     "SiteIdentity",
     "WireError",
     "certificate_problem",
     "check_site_name",
+    "check_tensors",
     "create_authority",
     "create_site_certificate",
     "decode",
     "encode",
     "first_difference",
-    "fits",
 ]

@@ -1,8 +1,13 @@
-"""What a site has said, heard and decided, on disk before it has any effect: after a crash it is all still so.
+"""The durable record of what a site has sent, received and decided.
 
-A verb is one use of the network: `mix`, `swap`, `max` or `mean`. First what is said is written down, then it leaves;
-what was heard, and who was given up, is written down before anybody is told and before the round goes on. So a site
-that starts again finds the rounds since its checkpoint as they were, says the same bytes, and decides nothing twice.
+An operation (one `mix`, `swap`, `max` or `mean`) has two durable steps:
+
+1. `record_sent` stores the outgoing messages. Only then are they sent.
+2. `complete` stores which received messages were used and which own messages were returned. Only then are the senders
+   notified and does the round continue.
+
+A site that restarts repeats the rounds since its checkpoint from this record: it sends the same bytes and takes no
+decision a second time.
 """
 
 from __future__ import annotations
@@ -10,20 +15,20 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple
 
 from tacit.errors import TacitError
-from tacit.sites.wire import Kind
+from tacit.sites.message import MessageKind, Operation
 
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS verb (round INT, kind INT, sequence INT, closed INT, PRIMARY KEY (round, kind, sequence))
-WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS operation (
+    round INT, kind INT, sequence INT, complete INT, PRIMARY KEY (round, kind, sequence)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS outbox (
-    round INT, kind INT, sequence INT, receiver TEXT, fate INT NOT NULL, taken INT, data BLOB NOT NULL,
+    round INT, kind INT, sequence INT, receiver TEXT, status INT NOT NULL, returned_in INT, data BLOB NOT NULL,
     PRIMARY KEY (round, kind, sequence, receiver));
 CREATE TABLE IF NOT EXISTS inbox (
     round INT, kind INT, sequence INT, sender TEXT, digest BLOB NOT NULL, data BLOB,
@@ -31,40 +36,48 @@ CREATE TABLE IF NOT EXISTS inbox (
 CREATE TABLE IF NOT EXISTS checkpoint (one INT PRIMARY KEY, facts TEXT NOT NULL, state BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 """
+_THIS_OPERATION = "round = ? AND kind = ? AND sequence = ?"
 
 
-class Verb(NamedTuple):
-    """One use of the network: the `sequence`-th of its kind in its round."""
+class DeliveryStatus(IntEnum):
+    """The state of a sent message. The receiver decides it once, as ACKNOWLEDGED or MISSED."""
 
-    round: int
-    kind: Kind
-    sequence: int
-
-
-class Fate(IntEnum):
-    """What became of a message that was sent."""
-
-    UNKNOWN = 0
-    RECEIVED = 1
-    MISSED = 2  # the other side went on without it, and what it carried is ours again
-    TAKEN = 3  # taken back, in the round `taken`
+    PENDING = 0  # no reply yet: the message is retransmitted
+    ACKNOWLEDGED = 1  # the receiver has used it
+    MISSED = 2  # the receiver continued without it: its values belong to this site again
+    RETURNED = 3  # missed, and its values were used here, in round `returned_in`
 
 
-class Sent(NamedTuple):
+class SentMessage(NamedTuple):
     """A message in the outbox."""
 
-    verb: Verb
+    operation: Operation
     receiver: str
     data: bytes
 
 
+class CompletedOperation(NamedTuple):
+    """The messages that an operation used, by sender, and the own messages that it took back."""
+
+    used: dict[str, bytes]
+    returned: list[SentMessage]
+
+
 def digest(data: bytes) -> bytes:
-    """By which a message is known when it comes again."""
+    """Return a digest that identifies a message when it arrives again."""
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
 class Journal:
-    """An SQLite file, synced at every step that something depends on. Two threads may use it."""
+    """The journal in an SQLite file. Every transaction is synced to disk. Threads may share one instance.
+
+    Args:
+        path: The file, created if missing.
+        network: Digest of the network description.
+
+    Raises:
+        TacitError: The file cannot be used, or belongs to another network.
+    """
 
     def __init__(self, path: Path, network: str) -> None:
         self._path, self._lock = path, threading.RLock()
@@ -74,149 +87,149 @@ class Journal:
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.executescript(_SCHEMA)
             self._db.execute("INSERT OR IGNORE INTO fact VALUES ('network', ?)", (network,))
-            known = self._db.execute("SELECT value FROM fact WHERE name = 'network'").fetchone()[0]
-        if known != network:
-            raise TacitError(f"{path} belongs to another network: move its folder away, or put the agreed file back")
+            recorded = self._db.execute("SELECT value FROM fact WHERE name = 'network'").fetchone()[0]
+        if recorded != network:
+            raise TacitError(f"{path} belongs to another network: restore the agreed file, or move the folder away")
 
-    def said(self, verb: Verb) -> dict[str, bytes] | None:
-        """What was said to whom; None if the verb has not begun."""
-        with self._disk():
-            if not self._db.execute("SELECT 1 FROM verb WHERE round=? AND kind=? AND sequence=?", verb).fetchone():
-                return None
-            query = "SELECT receiver, data FROM outbox WHERE round=? AND kind=? AND sequence=?"
-            return dict(self._db.execute(query, verb).fetchall())
+    # Sending
 
-    def say(self, verb: Verb, messages: Mapping[str, bytes]) -> None:
-        """Write down what is about to leave."""
-        with self._written():
-            self._db.execute("INSERT INTO verb VALUES (?, ?, ?, 0)", verb)
-            rows = [(*verb, receiver, Fate.UNKNOWN, None, data) for receiver, data in messages.items()]
+    def record_sent(self, operation: Operation, messages: Mapping[str, bytes]) -> None:
+        """Store the messages of an operation by receiver, before they are sent."""
+        with self._transaction():
+            self._db.execute("INSERT INTO operation VALUES (?, ?, ?, 0)", operation)
+            rows = [(*operation, to, DeliveryStatus.PENDING, None, data) for to, data in messages.items()]
             self._db.executemany("INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
-    def close(self, verb: Verb, used: Mapping[str, bytes], returned: Sequence[Sent]) -> None:
-        """Write down what was heard, and what was taken back: nothing else will ever count for this verb."""
-        with self._written():
-            self._db.execute("UPDATE verb SET closed = 1 WHERE round=? AND kind=? AND sequence=?", verb)
-            rows = [(*verb, sender, digest(data), data) for sender, data in used.items()]
-            self._db.executemany("INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?)", rows)
-            self._set_fate(returned, Fate.TAKEN, verb.round)
-
-    def closed(self, verb: Verb) -> tuple[dict[str, bytes], list[Sent]] | None:
-        """What was heard and taken back, if it has been decided."""
+    def sent(self, operation: Operation) -> dict[str, bytes] | None:
+        """Return the messages of an operation by receiver, or None if it was never recorded."""
         with self._disk():
-            query = "SELECT closed FROM verb WHERE round=? AND kind=? AND sequence=?"
-            if (self._db.execute(query, verb).fetchone() or (0,))[0] == 0:
+            if not self._db.execute(f"SELECT 1 FROM operation WHERE {_THIS_OPERATION}", operation).fetchone():
                 return None
-            query = "SELECT sender, data FROM inbox WHERE round=? AND kind=? AND sequence=?"
-            heard = dict(self._db.execute(query, verb).fetchall())
-            taken = "fate = ? AND taken = ? AND kind = ? AND sequence = ?"
-            return heard, self._sent(taken, (Fate.TAKEN, verb.round, verb.kind, verb.sequence))
+            query = f"SELECT receiver, data FROM outbox WHERE {_THIS_OPERATION}"
+            return dict(self._db.execute(query, operation).fetchall())
 
-    def is_closed(self, verb: Verb) -> bool:
+    def record_reply(self, operation: Operation, receiver: str, status: DeliveryStatus) -> bool:
+        """Store the receiver's decision about a message; return whether the message was pending."""
         with self._disk():
-            query = "SELECT closed FROM verb WHERE round=? AND kind=? AND sequence=?"
-            return bool((self._db.execute(query, verb).fetchone() or (0,))[0])
+            query = f"UPDATE outbox SET status = ? WHERE {_THIS_OPERATION} AND receiver = ? AND status = ?"
+            return self._db.execute(query, (status, *operation, receiver, DeliveryStatus.PENDING)).rowcount > 0
 
-    def used(self, verb: Verb, sender: str) -> bytes | None:
-        """The digest of the sender's message, if it was used."""
+    def pending(self, receiver: str) -> list[SentMessage]:
+        """Return the messages to a receiver that have no reply yet, in the order of their operations."""
+        return self._select("status = ? AND receiver = ?", (DeliveryStatus.PENDING, receiver))
+
+    def missed(self, kind: MessageKind, sequence: int) -> list[SentMessage]:
+        """Return missed messages of earlier rounds' operations whose values have not been taken back yet."""
+        return self._select("status = ? AND kind = ? AND sequence = ?", (DeliveryStatus.MISSED, kind, sequence))
+
+    @property
+    def pending_receivers(self) -> set[str]:
+        """Sites that have not replied to some message."""
         with self._disk():
-            query = "SELECT digest FROM inbox WHERE round=? AND kind=? AND sequence=? AND sender=?"
-            row = self._db.execute(query, (*verb, sender)).fetchone()
+            query = "SELECT DISTINCT receiver FROM outbox WHERE status = ?"
+            return {row[0] for row in self._db.execute(query, (DeliveryStatus.PENDING,))}
+
+    def first_pending_round(self, receiver: str) -> int | None:
+        """Return the first round with a message to this receiver that has no reply yet."""
+        with self._disk():
+            query = "SELECT MIN(round) FROM outbox WHERE status = ? AND receiver = ?"
+            first: int | None = self._db.execute(query, (DeliveryStatus.PENDING, receiver)).fetchone()[0]
+            return first
+
+    @property
+    def rounds_sent(self) -> int:
+        """Number of rounds up to the last with a recorded operation."""
+        with self._disk():
+            return int(self._db.execute("SELECT COALESCE(MAX(round) + 1, 0) FROM operation").fetchone()[0])
+
+    def has_sent(self, first_round: int = 0) -> bool:
+        """Return whether an operation of this round or a later one was recorded."""
+        return self.rounds_sent > first_round
+
+    # Receiving
+
+    def complete(self, operation: Operation, used: Mapping[str, bytes], returned: Sequence[SentMessage]) -> None:
+        """Store the used messages by sender and the returned messages. This decision is final."""
+        with self._transaction():
+            self._db.execute(f"UPDATE operation SET complete = 1 WHERE {_THIS_OPERATION}", operation)
+            rows = [(*operation, sender, digest(data), data) for sender, data in used.items()]
+            self._db.executemany("INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?)", rows)
+            query = f"UPDATE outbox SET status = ?, returned_in = ? WHERE {_THIS_OPERATION} AND receiver = ?"
+            status = (DeliveryStatus.RETURNED, operation.round)
+            self._db.executemany(query, [(*status, *one.operation, one.receiver) for one in returned])
+
+    def completed(self, operation: Operation) -> CompletedOperation | None:
+        """Return what `complete` stored, or None if the operation is not complete."""
+        with self._disk():
+            if not self.is_complete(operation):
+                return None
+            used = dict(self._db.execute(f"SELECT sender, data FROM inbox WHERE {_THIS_OPERATION}", operation))
+            returned = "status = ? AND returned_in = ? AND kind = ? AND sequence = ?"
+            return CompletedOperation(used, self._select(returned, (DeliveryStatus.RETURNED, *operation)))
+
+    def is_complete(self, operation: Operation) -> bool:
+        with self._disk():
+            query = f"SELECT complete FROM operation WHERE {_THIS_OPERATION}"
+            return bool((self._db.execute(query, operation).fetchone() or (0,))[0])
+
+    def used_digest(self, operation: Operation, sender: str) -> bytes | None:
+        """Return the digest of the sender's message, or None if no message was used."""
+        with self._disk():
+            query = f"SELECT digest FROM inbox WHERE {_THIS_OPERATION} AND sender = ?"
+            row = self._db.execute(query, (*operation, sender)).fetchone()
             return row[0] if row else None
 
-    def heard(self, sender: str) -> int:
-        """Rounds up to the last of which something from this sender was used."""
+    def rounds_used(self, sender: str) -> int:
+        """Return the number of rounds up to the last in which a message from this sender was used."""
         with self._disk():
             query = "SELECT COALESCE(MAX(round) + 1, 0) FROM inbox WHERE sender = ?"
             return int(self._db.execute(query, (sender,)).fetchone()[0])
 
-    @property
-    def rounds(self) -> int:
-        """Rounds up to the last in which something was said, or was about to be."""
-        with self._disk():
-            return int(self._db.execute("SELECT COALESCE(MAX(round) + 1, 0) FROM verb").fetchone()[0])
+    # The state of the run
 
-    def first_unanswered(self, receiver: str) -> int | None:
-        """The first round of which something is to be said again."""
-        with self._disk():
-            query = "SELECT MIN(round) FROM outbox WHERE fate = ? AND receiver = ?"
-            first: int | None = self._db.execute(query, (Fate.UNKNOWN, receiver)).fetchone()[0]
-            return first
+    def save_checkpoint(self, round_: int, facts: str, state: bytes) -> None:
+        """Store the state before `round_`, and delete what only earlier rounds need.
 
-    @property
-    def outdated(self) -> str:
-        """Why nothing may go on from here, if that is so."""
-        with self._disk():
-            row = self._db.execute("SELECT value FROM fact WHERE name = 'outdated'").fetchone()
-            return row[0] if row else ""
-
-    def mark(self, why: str) -> None:
-        """Nothing may go on from here, ever: others know more of what this site has said than it does."""
-        with self._written():
-            self._db.execute("INSERT OR REPLACE INTO fact VALUES ('outdated', ?)", (why,))
-
-    def unanswered(self, receiver: str) -> list[Sent]:
-        """What is to be said again to one who may not have heard it, in order."""
-        return self._sent("fate = ? AND receiver = ?", (Fate.UNKNOWN, receiver))
-
-    def answered(self, verb: Verb, receiver: str, fate: Fate) -> bool:
-        """Note a verdict, which the next sync keeps: one that is lost comes again. Whether it was news."""
-        with self._disk():
-            query = "UPDATE outbox SET fate=? WHERE round=? AND kind=? AND sequence=? AND receiver=? AND fate=?"
-            return self._db.execute(query, (fate, *verb, receiver, Fate.UNKNOWN)).rowcount > 0
-
-    def missed(self, kind: Kind, sequence: int) -> list[Sent]:
-        """What is ours again and not taken back yet."""
-        return self._sent("fate = ? AND kind = ? AND sequence = ?", (Fate.MISSED, kind, sequence))
-
-    @property
-    def waiting(self) -> set[str]:
-        """Those of whom an answer is still to come."""
-        with self._disk():
-            query = "SELECT DISTINCT receiver FROM outbox WHERE fate = ?"
-            return {row[0] for row in self._db.execute(query, (Fate.UNKNOWN,))}
-
-    def checkpoint(self, round_: int, facts: str, state: bytes) -> None:
-        """The state before round `round_`: what led to it need not be kept, beyond the digests of what was used."""
-        with self._written():
+        The digests of used messages stay, so that a repeated message is still recognised.
+        """
+        with self._transaction():
             self._db.execute("INSERT OR REPLACE INTO checkpoint VALUES (0, ?, ?)", (facts, state))
             self._db.execute("UPDATE inbox SET data = NULL WHERE round < ? AND data IS NOT NULL", (round_,))
-            done = "(fate = ? AND round < ?) OR (fate = ? AND taken < ?)"
-            self._db.execute(f"DELETE FROM outbox WHERE {done}", (Fate.RECEIVED, round_, Fate.TAKEN, round_))
+            done = "(status = ? AND round < ?) OR (status = ? AND returned_in < ?)"
+            values = (DeliveryStatus.ACKNOWLEDGED, round_, DeliveryStatus.RETURNED, round_)
+            self._db.execute(f"DELETE FROM outbox WHERE {done}", values)
 
-    def last(self) -> tuple[str, bytes] | None:
-        """Facts and state of the last checkpoint."""
+    def load_checkpoint(self) -> tuple[str, bytes] | None:
+        """Return facts and state of the last checkpoint."""
         with self._disk():
             row: tuple[str, bytes] | None = self._db.execute("SELECT facts, state FROM checkpoint").fetchone()
             return row
 
     @property
-    def begun(self) -> bool:
-        """Whether anything was ever said."""
-        return self.begun_in(0)
-
-    def begun_in(self, round_: int) -> bool:
-        """Whether anything was said in this round, or later."""
+    def outdated(self) -> str:
+        """The reason why this journal is an outdated copy; empty if it is not known to be one."""
         with self._disk():
-            return self._db.execute("SELECT 1 FROM verb WHERE round >= ? LIMIT 1", (round_,)).fetchone() is not None
+            row = self._db.execute("SELECT value FROM fact WHERE name = 'outdated'").fetchone()
+            return row[0] if row else ""
 
-    def shut(self) -> None:
+    def mark_outdated(self, reason: str) -> None:
+        """Record that a peer has used messages that are missing here. The run must never continue from this copy."""
+        with self._transaction():
+            self._db.execute("INSERT OR REPLACE INTO fact VALUES ('outdated', ?)", (reason,))
+
+    def close(self) -> None:
         with self._disk():
             self._db.close()
 
-    def _set_fate(self, sent: Iterable[Sent], fate: Fate, taken: int) -> None:
-        query = "UPDATE outbox SET fate=?, taken=? WHERE round=? AND kind=? AND sequence=? AND receiver=?"
-        self._db.executemany(query, [(fate, taken, *one.verb, one.receiver) for one in sent])
-
-    def _sent(self, where: str, values: tuple[object, ...]) -> list[Sent]:
+    def _select(self, where: str, values: tuple[object, ...]) -> list[SentMessage]:
         query = f"SELECT round, kind, sequence, receiver, data FROM outbox WHERE {where} ORDER BY 1, 2, 3, 4"
         with self._disk():
             rows = self._db.execute(query, values).fetchall()
-        return [Sent(Verb(row[0], Kind(row[1]), row[2]), row[3], row[4]) for row in rows]
+        return [SentMessage(Operation(row[0], MessageKind(row[1]), row[2]), row[3], row[4]) for row in rows]
 
     @contextmanager
-    def _written(self) -> Iterator[None]:
-        """All of it or nothing, and on disk when it is done."""
+    def _transaction(self) -> Iterator[None]:
+        """Apply all statements or none; they are on disk when the block ends."""
         with self._disk():
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -232,4 +245,4 @@ class Journal:
             try:
                 yield
             except sqlite3.Error as error:
-                raise TacitError(f"the journal {self._path} cannot be used: {error}") from None
+                raise TacitError(f"cannot use the journal {self._path}: {error}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from tacit.graph_learning import (
@@ -22,10 +23,10 @@ from tacit.runs.observer import Observer
 from tacit.runs.privacy_meter import finite
 from tacit.runs.run import Run
 from tacit.sites.build import SiteParts
+from tacit.sites.exchange import Exchange
+from tacit.sites.grpc_transport import GrpcTransport
 from tacit.sites.journal import Journal
-from tacit.sites.lines import Lines
-from tacit.sites.peers import Peers, neighbours, speaks
-from tacit.sites.post import Post
+from tacit.sites.peers import Peers, neighbours, sender_check
 from tacit.sites.run import SiteRun, check_journal
 from tacit.sites.status import SiteState, SiteStatus
 from tacit.tasks import Task
@@ -39,28 +40,30 @@ class Node:
     """One site's process: `work` does all of it, and `status` may be asked by any thread."""
 
     def __init__(
-        self, parts: SiteParts, wires: Callable[..., Lines] = Lines, observers: Sequence[Observer] = ()
+        self,
+        parts: SiteParts,
+        transport: Callable[..., GrpcTransport] = GrpcTransport,
+        observers: Sequence[Observer] = (),
     ) -> None:
         self._observers = observers
         site, names = parts.site, parts.description.sites
         self.parts, self.site, self.state = parts, site, "starting"
         self.journal = Journal(site.state / "journal.sqlite", parts.description.digest)
         most = _largest(parts.task)
-        self.lines = wires(
-            site.identity, site.listen_address, {one.name: one.address for one in site.network_config.sites}, most
-        )
-        self.post = Post(
+        addresses = {one.name: one.address for one in site.network_config.sites}
+        self.transport = transport(site.identity, site.listen_address, addresses, most)
+        self.exchange = Exchange(
             self.journal,
             parts.description,
             site.name,
-            self.lines,
-            speaks(parts.graph, names, site.name),
+            self.transport,
+            sender_check(parts.graph, names, site.name),
             tolerates_dropout=getattr(parts.algorithm, "tolerates_dropout", False),
-            most=most,
-            silence=site.peer_timeout,
+            max_bytes=most,
+            unreachable_after=site.peer_timeout,
         )
         costs = Costs(**parts.config.network.model_dump())
-        self.network = Peers(parts.graph, names, self.post, site.peer_timeout, costs)
+        self.network = Peers(parts.graph, names, self.exchange, site.peer_timeout, costs)
         self.around = sorted({names[j] for j in self._neighbours()})
         self.run: SiteRun | GraphLearningRun | None = None
         self._seen: dict[str, Any] = {"round": 0, "epsilon": None, "planned": None, "accuracy": None}
@@ -71,11 +74,12 @@ class Node:
         """All rounds that are left. What comes of it is in the state folder; told is the run in one object."""
         try:
             run = self.run = self.prepared()
-            log.info("goes on" if self.journal.begun else "begins", extra={"round": run.t, "rounds": self._rounds})
-            self.lines.open(self.post)
-            self.lines.dial(self.around)
+            log.info("goes on" if self.journal.has_sent() else "begins", extra={"round": run.t, "rounds": self._rounds})
+            self.transport.open(self.exchange.receiver)
+            self.transport.connect(self.around)
             # One that starts again hears first what the others know of it; whoever is away then is not waited for.
-            self.post.meet(self.around, self.site.peer_timeout if self.journal.begun else None)
+            timeout = self.site.peer_timeout if self.journal.has_sent() else None
+            self.exchange.wait_for_hello_replies(self.around, timeout)
             self.state = "running"
             result = self._train(run, watch) if isinstance(run, SiteRun) else self._learn(run, watch)
             if not run.interrupted:  # else it will be back
@@ -86,12 +90,12 @@ class Node:
             log.error("stopped: %s", str(error) or type(error).__name__)
             raise
         finally:
-            self.lines.shut()
-            self.journal.shut()
+            self.transport.close()
+            self.journal.close()
 
     def status(self) -> SiteStatus:
         """What may be told to whoever watches. ε is at most this; it is computed now and then, ahead of the rounds."""
-        counts, waiting = self.post.counts, self.post.waiting_for
+        waiting = self.exchange.waiting_for
         waits = bool(waiting) and self.state in ("starting", "running")
         return SiteStatus(
             site=self.site.name,
@@ -103,9 +107,10 @@ class Node:
             rounds=self._rounds,
             delta=self.parts.delta,
             **self._seen,
-            **{key: counts[key] for key in ("sent", "received", "bytes_sent", "bytes_received")},
-            **{key: counts[key] for key in ("refused", "missed", "returned")},
-            peers={name: self.post.peers[name].status() for name in self.around},
+            **asdict(self.exchange.counts),
+            bytes_sent=self.transport.bytes_sent,
+            bytes_received=self.transport.bytes_received,
+            peers={name: self.exchange.peers[name].status() for name in self.around},
         )
 
     def prepared(self) -> SiteRun | GraphLearningRun:
@@ -169,11 +174,13 @@ class Node:
         """Stay until everything said has its answer and the others are done too, but not for ever."""
         self.state = "finished"
         log.info("done: %s", stopped or "all rounds")
-        silent = self.post.settle(self.site.peer_timeout * (1 if self.post.tolerates_dropout else _LONG))
+        silent = self.exchange.wait_for_acknowledgements(
+            self.site.peer_timeout * (1 if self.exchange.tolerates_dropout else _LONG)
+        )
         if silent:
             log.warning("no answer from %s", ", ".join(sorted(silent)))
-        self.post.leave(self.around, stopped or "done")
-        self.post.farewell(self.around, self.site.peer_timeout)
+        self.exchange.close(self.around, stopped or "done")
+        self.exchange.wait_for_close(self.around, self.site.peer_timeout)
 
     def _neighbours(self) -> set[int]:
         """All that this node ever talks with."""

@@ -1,11 +1,11 @@
-"""The network as a site has it: one node here, each of the others somewhere else, and the four verbs between them."""
+"""The network of a real site: one node in this process, every other node at another site."""
 
 from __future__ import annotations
 
 import copy
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -13,63 +13,78 @@ from torch import Tensor
 
 from tacit.errors import TacitError
 from tacit.graphs import Graph
-from tacit.networks.network import Costs, Network
-from tacit.sites.incoming import Tensors
-from tacit.sites.journal import Verb
-from tacit.sites.payload import Expected
-from tacit.sites.post import Post, Returned
-from tacit.sites.wire import Kind
+from tacit.networks import Costs, Network
+from tacit.sites.exchange import Exchange, ReturnedMessage
+from tacit.sites.message import MessageKind, Operation
+from tacit.sites.payload import Tensors, TensorSpecs
 
 
 def neighbours(graph: Graph, node: int, t: int) -> tuple[list[int], list[int]]:
-    """From whom a node hears in round t, and to whom it speaks."""
+    """Return the in-neighbours and the out-neighbours of a node in round t."""
     sources, targets = graph.edges(t)
     return sources[targets == node].tolist(), targets[sources == node].tolist()
 
 
-def speaks(graph: Graph, sites: Sequence[str], me: str) -> Callable[[Verb, str], bool]:
-    """Whether a site has something to say to `me` in a verb."""
-    own, number = copy.deepcopy(graph), {name: i for i, name in enumerate(sites)}  # for another thread
+def sender_check(graph: Graph, sites: Sequence[str], site: str) -> Callable[[Operation, str], bool]:
+    """Return a function that decides whether a peer may send to `site` in an operation."""
+    # Graphs cache their rounds; the transport's thread uses a copy.
+    own_graph, node_of = copy.deepcopy(graph), {name: node for node, name in enumerate(sites)}
 
-    def answer(verb: Verb, sender: str) -> bool:
-        if verb.kind in (Kind.MAX, Kind.MEAN):
+    def may_send(operation: Operation, sender: str) -> bool:
+        if operation.kind in (MessageKind.MAX, MessageKind.MEAN):
             return True
-        return number[sender] in neighbours(own, number[me], verb.round)[0]
+        return node_of[sender] in neighbours(own_graph, node_of[site], operation.round)[0]
 
-    return answer
+    return may_send
+
+
+class _Exchanged(NamedTuple):
+    """The tensors that were received and sent in an operation, by node, and the returned messages."""
+
+    received: dict[int, Tensors]
+    sent: dict[int, Tensors]
+    returned: list[ReturnedMessage]
 
 
 class Peers(Network):
-    """The end of a network that hosts the site `post.me` alone.
+    """The network of the site `exchange.site`, which hosts one node.
 
-    `mix` conserves the sum of all values whoever is silent, where `post` tolerates dropout: the weight of what is not
-    sent
-    stays here, and that of what was missed comes back. `max` and `mean` are said to everyone, and wait for everyone.
+    If the method tolerates dropout, `mix` conserves the sum of all values even when peers are absent: this node keeps
+    the weight of messages that are not sent, and adds missed messages back. `max` and `mean` need all nodes and wait
+    for them.
+
+    Args:
+        graph: The graph of all nodes.
+        sites: The names of the sites, by node.
+        exchange: Sends and receives the messages.
+        timeout: Seconds to wait for a peer; see `Exchange.receive`.
+        costs: The cost model of the run.
     """
 
     omniscient: ClassVar[bool] = False
 
     def __init__(
-        self, graph: Graph, sites: Sequence[str], post: Post, patience: float, costs: Costs | None = None
+        self, graph: Graph, sites: Sequence[str], exchange: Exchange, timeout: float, costs: Costs | None = None
     ) -> None:
-        self._sites, self._node = list(sites), list(sites).index(post.me)
+        self._sites, self._node = list(sites), list(sites).index(exchange.site)
         super().__init__(graph, np.array([self._node]), costs)
-        self._post, self._patience = post, patience
-        self._round, self._verbs = 0, Counter[Kind]()
+        self._exchange, self._timeout = exchange, timeout
+        self._round, self._operations = 0, Counter[MessageKind]()
 
     def begin(self, t: int) -> int:
-        t = self._post.begin(t)
-        self._round, self._verbs = t, Counter()
+        t = self._exchange.begin(t)
+        self._round, self._operations = t, Counter()
         return t
 
     def _mix(self, t: int, values: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         matrix, node = self.graph.at(t), self._node
         sources, targets = neighbours(self.graph, node, t)
         own: Tensors = {str(k): value[0] for k, value in enumerate(values)}
-        heard, said, returned = self._exchange(Kind.MIX, own, dict.fromkeys(targets, own), sources)
-        own = next(iter(said.values()), own)  # after a crash, what was said before it
-        kept = matrix[node, node] + sum(matrix[j, node] for j in targets if j not in said)
-        parts = {j: (float(matrix[node, j]), tensors) for j, tensors in heard.items()} | {node: (float(kept), own)}
+        received, sent, returned = self._run(MessageKind.MIX, own, dict.fromkeys(targets, own), sources)
+        own = next(iter(sent.values()), own)  # after a restart: the values that were sent before it
+        own_weight = matrix[node, node] + sum(matrix[j, node] for j in targets if j not in sent)
+        parts = {j: (float(matrix[node, j]), tensors) for j, tensors in received.items()}
+        parts[node] = float(own_weight), own
         back = [(float(self.graph.at(r.round)[self._sites.index(r.receiver), node]), r.tensors) for r in returned]
         weighted = [parts[j] for j in sorted(parts)] + back
         return tuple(
@@ -79,41 +94,41 @@ class Peers(Network):
 
     def _swap(self, t: int, z: Tensor, only: Tensor | None) -> Tensor:
         rows = {int(j): row for row, j in enumerate(self.edges(t).target) if only is None or bool(only[row])}
-        if not rows:  # an exchange of others, which counts here too
-            self._verbs[Kind.SWAP] += 1
+        if not rows:  # an operation of other nodes; it counts here too, so that sequences agree
+            self._operations[MessageKind.SWAP] += 1
             return z
         outgoing = {j: {"0": z[row]} for j, row in rows.items()}
-        heard, _, _ = self._exchange(Kind.SWAP, {"0": z[0]}, outgoing, list(rows))
+        received = self._run(MessageKind.SWAP, {"0": z[0]}, outgoing, list(rows)).received
         swapped = z.clone()
         for j, row in rows.items():
-            swapped[row] = heard[j]["0"]
+            swapped[row] = received[j]["0"]
         return swapped
 
     def _max(self, s: Tensor) -> Tensor:
-        return self._all(Kind.MAX, s).max()
+        return self._all_rows(MessageKind.MAX, s).max()
 
     def _mean(self, x: Tensor) -> Tensor:
-        return self._all(Kind.MEAN, x).mean(0)
+        return self._all_rows(MessageKind.MEAN, x).mean(0)
 
-    def _all(self, kind: Kind, rows: Tensor) -> Tensor:
-        """The rows of all nodes, by node id."""
-        if self._post.tolerates_dropout:
-            raise TacitError(f"{kind.name.lower()} asks every node, and this run goes on without those that are silent")
+    def _all_rows(self, kind: MessageKind, rows: Tensor) -> Tensor:
+        """Return the rows of all nodes, by node."""
+        if self._exchange.tolerates_dropout:
+            raise TacitError(f"{kind.name.lower()} needs every node, but this run continues without absent sites")
         others = [j for j in range(self.graph.nodes) if j != self._node]
         own: Tensors = {"0": rows[0]}
-        heard, said, _ = self._exchange(kind, own, dict.fromkeys(others, own), others)
-        heard[self._node] = next(iter(said.values()), own)  # after a crash, what was said before it
-        return torch.stack([heard[j]["0"] for j in range(self.graph.nodes)])
+        received, sent, _ = self._run(kind, own, dict.fromkeys(others, own), others)
+        received[self._node] = next(iter(sent.values()), own)  # after a restart: the values that were sent before it
+        return torch.stack([received[j]["0"] for j in range(self.graph.nodes)])
 
-    def _exchange(
-        self, kind: Kind, like: Tensors, outgoing: Mapping[int, Tensors], sources: Sequence[int]
-    ) -> tuple[dict[int, Tensors], dict[int, Tensors], list[Returned]]:
-        """Say and hear once: what was heard of whom, said to whom, and what has come back."""
-        verb = Verb(self._round, kind, self._verbs[kind])
-        self._verbs[kind] += 1
-        said = self._post.say(verb, {self._sites[j]: tensors for j, tensors in outgoing.items()})
-        form: Expected = {name: (value.dtype, tuple(value.shape)) for name, value in like.items()}
-        expected = {self._sites[j]: form for j in sources}
-        heard, returned = self._post.hear(verb, expected, self._patience)
-        number = self._sites.index
-        return {number(j): x for j, x in heard.items()}, {number(j): x for j, x in said.items()}, returned
+    def _run(
+        self, kind: MessageKind, like: Tensors, outgoing: Mapping[int, Tensors], sources: Sequence[int]
+    ) -> _Exchanged:
+        """Run one operation: send `outgoing` by node, and receive tensors of the form of `like` from `sources`."""
+        operation = Operation(self._round, kind, self._operations[kind])
+        self._operations[kind] += 1
+        sent = self._exchange.send(operation, {self._sites[j]: tensors for j, tensors in outgoing.items()})
+        specs: TensorSpecs = {name: (value.dtype, tuple(value.shape)) for name, value in like.items()}
+        received, returned = self._exchange.receive(operation, {self._sites[j]: specs for j in sources}, self._timeout)
+        node_of = self._sites.index
+        by_node = {node_of(name): tensors for name, tensors in received.items()}
+        return _Exchanged(by_node, {node_of(name): tensors for name, tensors in sent.items()}, returned)

@@ -42,7 +42,7 @@ def check_journal(
     """
     last = max((line.step for line in task.ledger.releases()), default=-1)
     planned = any(list(plan.releases(0, task.nodes)))
-    if planned and last >= first_step(plan, rounds, task, max(t, journal.rounds) + 1) > 0:
+    if planned and last >= first_step(plan, rounds, task, max(t, journal.rounds_sent) + 1) > 0:
         raise TacitError(
             f"{folder / 'journal.sqlite'} knows of less than the ledger, as an older one or a new one does: "
             "put the run's own back"
@@ -82,7 +82,7 @@ class SiteRun(Run):
         """Keep everything in `folder`; what is there already is taken up."""
         self.out = folder
         self.check_current()
-        kept = self._journal.last()
+        kept = self._journal.load_checkpoint()
         if kept is not None:
             facts, path = json.loads(kept[0]), folder / "journal.sqlite"
             at = self.checkpoint.gone_on(safetensors.torch.load(kept[1]), facts, self.algorithm.title, path)
@@ -113,7 +113,7 @@ class SiteRun(Run):
         title = self.algorithm.title
         state = {key: value.contiguous().clone() for key, value in self.checkpoint.tensors(title).items()}
         facts = self.checkpoint.facts(title, self.seconds)
-        self._journal.checkpoint(self.t, json.dumps(facts), safetensors.torch.save(state))
+        self._journal.save_checkpoint(self.t, json.dumps(facts), safetensors.torch.save(state))
 
     def check_current(self) -> None:
         if self._journal.outdated:
