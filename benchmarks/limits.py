@@ -9,7 +9,7 @@ import torch
 
 from tacit.graphs import graphs
 from tacit.networks import Simulated
-from tacit.privacy.bounded import Bounded, Sampling, Source
+from tacit.privacy.bounded import Bounded, ReleaseContext, Sampling
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.mechanism import Gaussian
 from tacit.privacy.noise import Noise
@@ -39,7 +39,7 @@ def consensus() -> Step:
     """A round without a gradient: every node adds noise to its vector and mixes it with its neighbours' vectors."""
     memory.keep()
     network = Simulated(graphs.build("ring", {"nodes": NODES}))
-    source = Source(np.arange(NODES), Ledger(), Noise.from_seed(0))
+    source = ReleaseContext(np.arange(NODES), Ledger(), Noise.from_seed(0))
     sampling = Sampling("none", np.ones(NODES), "add-remove")
     x, t, bound = torch.zeros(NODES, PARAMETERS), 0, np.full(NODES, 1e-3)
 

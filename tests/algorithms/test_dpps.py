@@ -12,7 +12,7 @@ from tacit.algorithms import DPPS, PEDFL, SGPDP, Certified, Estimated, PartPSP, 
 from tacit.errors import TacitError
 from tacit.graphs import d_out, ring
 from tacit.networks import Simulated, on_threads
-from tacit.privacy.bounded import Source
+from tacit.privacy.bounded import ReleaseContext, Sampling
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
 from tests.algorithms.dpps_cases import ALIKE, OPPOSED, perturbation, pulled, run
@@ -39,14 +39,14 @@ class Wire(Simulated):
 def test_what_is_sent_is_the_value_with_the_noise_that_the_ledger_says(multiplier):
     rng, d = np.random.default_rng(0), 20_000
     e = torch.from_numpy(1e-4 * rng.normal(size=(5, d)))
-    network, source = Wire(ring(5)), Source(np.arange(5), Ledger(), Noise.from_seed(3))
+    network, source = Wire(ring(5)), ReleaseContext(np.arange(5), Ledger(), Noise.from_seed(3))
     dpps = DPPS(multiplier, (Replacement(),), sync_every=2)
     state = dpps.start(torch.from_numpy(rng.normal(size=(1, d))).repeat(5, 1))
     for t in range(2):  # one round that mixes, one that synchronises
         before, bound = state.s, 7.0 + t
         state = dpps.round(t, state, perturbation(t, e, source, bound), network)
         line = list(source.ledger.releases())[t]
-        assert line[:3] == (t, "gradient", "laplace")
+        assert (line.step, line.purpose, line.mechanism.name) == (t, "gradient", "laplace")
         assert line.multipliers.tolist() == np.broadcast_to(multiplier, 5).tolist()
         noise = (network.vectors[t] - before - e).numpy()
         scale = line.multipliers * bound
@@ -85,7 +85,7 @@ def test_a_site_that_sees_only_itself_can_prove_no_estimate():
         for t in range(3):
             state = algorithm.round(t, state, task, network)
             assert np.isnan(float(algorithm.traces(state)["real"][0]))
-        assert {line.mechanism for line in task.ledger.releases()} == {mechanism}
+        assert {line.mechanism.name for line in task.ledger.releases()} == {mechanism}
 
 
 @pytest.mark.parametrize("mode", ["certified", "estimated", "real", "replacement"])
@@ -125,10 +125,10 @@ def test_refusals():
     with pytest.raises(TacitError, match='sensitivity = "certified" needs a clip bound'):
         SGPDP(clip=None, noise_rate=1.0, sensitivity="certified")
     with pytest.raises(TacitError, match=r"how much noise to add: set privacy.epsilon, or algorithm.noise_rate"):
-        SGPDP().privacy.releases(0, np.arange(2))
+        SGPDP().privacy.releases(0, np.arange(2), Sampling("none", np.ones(2), "replace-one"))
     with pytest.raises(TypeError, match="share"):
         PartPSP()
-    e = perturbation(0, torch.ones(3, 2), Source(np.arange(3), Ledger(), Noise.from_seed(0)), math.inf)
+    e = perturbation(0, torch.ones(3, 2), ReleaseContext(np.arange(3), Ledger(), Noise.from_seed(0)), math.inf)
     for mode in (Replacement(), Certified.for_graph(ring(3), 2)):
         dpps = DPPS(1.0, (mode, Estimated()))
         with pytest.raises(TacitError, match="bounded by inf, which says nothing"):
@@ -136,7 +136,7 @@ def test_refusals():
 
 
 def test_a_bound_that_is_none_for_a_whole_node_is_refused():
-    source, e = Source(np.arange(3), Ledger(), Noise.from_seed(0)), torch.ones(3, 4)
+    source, e = ReleaseContext(np.arange(3), Ledger(), Noise.from_seed(0)), torch.ones(3, 4)
     network, dpps = Wire(ring(3)), DPPS(1.0, (Replacement(),))
     in_l2 = dataclasses.replace(perturbation(0, e, source), norm="l2")
     with pytest.raises(TacitError, match="bounded in L1"):

@@ -1,25 +1,22 @@
 """What a run over DPPS is guaranteed to cost, and when nothing is."""
 
-import dp_accounting
 import pytest
 
 from tacit.algorithms import PEDFL, SGPDP
 from tacit.graphs import d_out
 from tacit.networks import Simulated
-from tacit.privacy import epsilon
-from tacit.privacy.planning import calibrated
+from tacit.privacy import Laplace, calibrated, epsilon
 from tacit.runs import Run
 from tests.algorithms.dpps_cases import ALIKE, DELTA, OPPOSED, pulled, run
+from tests.privacy.streams import repeated, sampling
 
 
 @pytest.mark.parametrize("method", [SGPDP, PEDFL])
 @pytest.mark.parametrize("mode", ["replacement", "certified"])
 def test_a_proven_sensitivity_costs_the_composition_of_all_rounds(method, mode):
     privacy = run(OPPOSED, 60, method, noise_rate=0.5, b=5.0, sensitivity=mode).privacy
-    each = dp_accounting.LaplaceDpEvent(0.1)
-    assert privacy.guaranteed == pytest.approx(
-        epsilon(dp_accounting.SelfComposedDpEvent(each, 60), DELTA, "replace-one"), rel=1e-9
-    )
+    releases = repeated(Laplace(0.1), 60, sampling("none", 1.0, "replace-one"))
+    assert privacy.guaranteed == pytest.approx(epsilon(releases, DELTA), rel=1e-9)
     assert privacy.guaranteed <= 60 * 10.0  # the plain sum
     assert privacy.per_round == pytest.approx(10.0)
     assert (privacy.claimed, privacy.claimed_for, privacy.unit) == (10.0, "round", "node")
@@ -30,8 +27,8 @@ def test_a_proven_sensitivity_costs_the_composition_of_all_rounds(method, mode):
 
 def test_many_rounds_cost_less_than_their_sum():
     privacy = run(ALIKE, 200, noise_rate=10.0, b=1.0).privacy
-    event = dp_accounting.SelfComposedDpEvent(dp_accounting.LaplaceDpEvent(10.0), 200)
-    assert privacy.guaranteed == pytest.approx(epsilon(event, DELTA, "replace-one"), rel=1e-9)
+    releases = repeated(Laplace(10.0), 200, sampling("none", 1.0, "replace-one"))
+    assert privacy.guaranteed == pytest.approx(epsilon(releases, DELTA), rel=1e-9)
     assert privacy.guaranteed < 0.5 * 200 * 0.1
     few = run(ALIKE, 2, noise_rate=10.0, b=1.0).privacy
     assert few.guaranteed == pytest.approx(0.2, rel=0.01)
@@ -55,7 +52,7 @@ def test_an_estimate_guarantees_nothing_violated_or_not(task, violated):
     assert any(row["real"] > row["estimated"] for row in found.trace) == violated
     # Even where it is large enough for the distance, it can be too small for replacing a node's data.
     assert min(row["estimated"] for row in found.trace) < 2 * 0.1 * 100
-    assert {line.mechanism for line in found.task.ledger.releases()} == {"unproven"}
+    assert {line.mechanism.name for line in found.task.ledger.releases()} == {"unproven"}
     for privacy in (found.privacy, found.planned()):
         assert privacy.guaranteed is None
         assert "sensitivity that is not proven" in privacy.reason
@@ -75,7 +72,7 @@ def test_the_real_sensitivity_guarantees_nothing_and_says_so_before_and_after():
 def test_without_noise_nothing_is_guaranteed_nor_claimed():
     for clip in (1.0, None):
         found = run(OPPOSED, noise_rate=0.0, clip=clip)
-        assert {line.mechanism for line in found.task.ledger.releases()} == {"exact"}
+        assert {line.mechanism.name for line in found.task.ledger.releases()} == {"exact"}
         assert (found.privacy.guaranteed, found.privacy.claimed) == (None, None)
         assert found.algorithm.title == "SGPDP without noise"
 

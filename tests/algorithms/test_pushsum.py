@@ -6,8 +6,8 @@ from tacit.algorithms import algorithms, const_d2p, dyn_c_d2p, dyn_d2p, dyn_mu_d
 from tacit.errors import TacitError
 from tacit.graphs import graphs
 from tacit.networks import Simulated
+from tacit.privacy import calibrated, guarantee, plan
 from tacit.privacy.bounded import Sampling
-from tacit.privacy.planning import calibrated, guarantee, plan
 from tests.algorithms import oracle
 from tests.helpers import digits_task, noised, run_rounds
 
@@ -111,8 +111,8 @@ def test_titles_and_the_shape_of_the_schedules():
     assert algorithm.title == "Dyn-D²P"
     assert algorithm.clip(0, 100) == 4.0
     assert algorithm.clip(50, 100) == pytest.approx(1.0)
-    (planned,) = algorithm.privacy.releases(50, np.arange(3))
-    assert planned.mechanism.multipliers(3) == pytest.approx(2.0 / 2.0)
+    (planned,) = algorithm.privacy.releases(50, np.arange(3), poisson(0.1, 0.1, 0.1))
+    assert planned.multipliers == pytest.approx(2.0 / 2.0)
     assert [a.title for a in (dyn_c_d2p(), dyn_mu_d2p(), const_d2p(), sgp())] == [
         "Dyn[C]-D²P",
         "Dyn[μ]-D²P",

@@ -10,7 +10,7 @@ from tacit.algorithms import DPPS, Certified, Estimated, PartPSP, Real, Replacem
 from tacit.errors import TacitError
 from tacit.graphs import Dropout, Graph, d_out, from_matrices, one_peer_exponential, ring
 from tacit.networks import Simulated
-from tacit.privacy.bounded import Source
+from tacit.privacy.bounded import ReleaseContext
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
 from tacit.tasks import Dataset, Model, Task, models
@@ -22,7 +22,7 @@ REAL, IN_USE = 0, 1  # columns of Consensus.seen; the watched modes follow
 def consensus(dpps, graph, perturbations, start=None, bound=None, seed=0):
     """The states after each round. All start at the same vector."""
     n, d = perturbations[0].shape
-    source, network = Source(np.arange(n), Ledger(), Noise.from_seed(seed)), Simulated(graph)
+    source, network = ReleaseContext(np.arange(n), Ledger(), Noise.from_seed(seed)), Simulated(graph)
     start = torch.zeros(d, dtype=perturbations[0].dtype) if start is None else start
     states = [dpps.start(start.repeat(n, 1))]
     for t, e in enumerate(perturbations):
@@ -145,21 +145,21 @@ def test_what_is_certified_needs_a_graph_that_repeats_and_nodes_that_start_toget
     apart = torch.eye(5, dtype=torch.float64)
     certified, told = (Certified.for_graph(ring(5), 4, diameter) for diameter in (0.0, 2.0))
     for mode, mechanism in ((certified, "unproven"), (told, "laplace"), (Real(), "unproven")):
-        source, dpps = Source(np.arange(5), Ledger(), Noise.from_seed(0)), DPPS(1.0, (mode,))
+        source, dpps = ReleaseContext(np.arange(5), Ledger(), Noise.from_seed(0)), DPPS(1.0, (mode,))
         dpps.round(0, dpps.start(apart), perturbation(0, torch.zeros_like(apart), source, 0.1), Simulated(ring(5)))
-        assert [line.mechanism for line in source.ledger.releases()] == [mechanism]
+        assert [line.mechanism.name for line in source.ledger.releases()] == [mechanism]
 
 
 def test_what_the_rounding_of_single_precision_adds_takes_no_guarantee_away():
     # Two nodes as far apart as the bound allows, on numbers that single precision rounds.
     e = torch.tensor([[0.1], [-0.1]])
     graph = from_matrices([np.full((2, 2), 0.5)])
-    source, network = Source(np.arange(2), Ledger(), Noise.from_seed(0)), Simulated(graph)
+    source, network = ReleaseContext(np.arange(2), Ledger(), Noise.from_seed(0)), Simulated(graph)
     dpps = DPPS(1.0, (Certified.for_graph(graph, 50),))
     state = dpps.start(torch.full((2, 1), 300.3))
     for t in range(50):
         state = dpps.round(t, state, perturbation(t, e, source, 0.2), network)
-    assert {line.mechanism for line in source.ledger.releases()} == {"laplace"}
+    assert {line.mechanism.name for line in source.ledger.releases()} == {"laplace"}
 
 
 def papers_task(nodes=10, records=40):

@@ -1,14 +1,12 @@
 """What the attack makes of transcripts whose law is known."""
 
-import dp_accounting as dp
 import numpy as np
 import pytest
 from scipy import stats
 
 from tacit.audit.attack import Evidence, gathered, innovations
-from tacit.privacy.accountant import epsilon
-from tacit.privacy.events import sampled_event
-from tacit.privacy.gdp import epsilon_to_mu, mu_to_epsilon
+from tacit.privacy import epsilon, epsilon_to_mu, mu_to_epsilon
+from tests.privacy.streams import poisson
 
 THERE = np.arange(20_000) % 2 == 1
 
@@ -45,8 +43,7 @@ def test_a_record_that_is_drawn_now_and_then_is_found_by_mixtures(rng):
     drawn = THERE[:, None] & (rng.random((len(THERE), rounds)) < rate)
     evidence = gathered(rng.normal(size=drawn.shape) + drawn / multiplier, THERE, rate, rounds)
     mixed, linear = (each.lower(1e-5, 0.95) for each in (evidence, linear_only(evidence)))
-    event = sampled_event(dp.GaussianDpEvent(multiplier), "poisson", rate, "add-remove")
-    guaranteed = epsilon(dp.SelfComposedDpEvent(event, rounds), 1e-5, "add-remove")
+    guaranteed = epsilon(poisson(multiplier, rate, rounds), 1e-5)
     assert 1.3 * linear < mixed <= guaranteed
     assert mixed > 0.2 * guaranteed
 

@@ -13,7 +13,7 @@ import tacit as package
 from tacit.algorithms import algorithms
 from tacit.audit import attack, audit, lower_bound
 from tacit.errors import TacitError
-from tacit.privacy import Planned
+from tacit.privacy import Release
 from tacit.privacy.bounded import SamplingKind
 from tacit.privacy.gdp import epsilon_to_mu, mu_to_epsilon
 from tacit.runs.config import Config
@@ -107,8 +107,8 @@ class Gossip(package.Algorithm):
     def models(self, state):
         return state.x
 
-    def releases(self, t, nodes):
-        return [Planned(t, package.Gaussian(self.noise_multiplier))]
+    def releases(self, t, nodes, sampling):
+        return [Release(t, "gradient", package.Gaussian(self.noise_multiplier), sampling)]
 
 
 @pytest.mark.parametrize(("forgotten", "sound"), [(0.0, True), (0.9, False), (1.0, False)])

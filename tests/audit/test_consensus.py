@@ -12,7 +12,7 @@ from tacit.audit.attack import Evidence, gathered, innovations
 from tacit.audit.audit import attacked
 from tacit.audit.scores import laplace
 from tacit.graphs import ring
-from tacit.privacy.bounded import Bounded, Sampling, Source
+from tacit.privacy.bounded import Bounded, ReleaseContext, Sampling
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
 from tacit.runs.config import Batch, Config, PrivacyTarget
@@ -91,7 +91,7 @@ def one_round(modes, e, bound, s=None, seed=0, noise=1.0):
     trials = len(e)
     graph = Copies(ring(3), trials)
     network = Eavesdropper(graph, trials)
-    source = Source(np.arange(3 * trials), Ledger(), Noise.from_seed(seed))
+    source = ReleaseContext(np.arange(3 * trials), Ledger(), Noise.from_seed(seed))
     drawn = Sampling("none", np.ones(3 * trials), "replace-one")
     value = torch.from_numpy(np.asarray(e, np.float64)).reshape(-1, 1)
     given = Bounded(value, np.full(3 * trials, bound), "l1", drawn, 0, "value", source)

@@ -2,41 +2,21 @@
 
 import math
 
+import dp_accounting as dp
 import numpy as np
 import pytest
-from dp_accounting import (
-    ComposedDpEvent,
-    DpEvent,
-    GaussianDpEvent,
-    LaplaceDpEvent,
-    NonPrivateDpEvent,
-    NoOpDpEvent,
-    PoissonSampledDpEvent,
-    SampledWithoutReplacementDpEvent,
-    SampledWithReplacementDpEvent,
-    SelfComposedDpEvent,
-)
 from dp_accounting.pld import PLDAccountant, pld_pmf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.errors import TacitError
-from tacit.privacy.accountant import _composed as composed
-from tacit.privacy.accountant import epsilon
+from tacit.privacy import Exact, Gaussian, Laplace, Unproven, epsilon
+from tacit.privacy.composition import _composed as composed
 from tacit.privacy.gdp import delta_of, mu_to_epsilon
 from tacit.privacy.pld import privacy_loss
 from tacit.privacy.steps import Step, Steps
 from tests.privacy.oracles_accounting import bracket, gaussian_delta, laplace_delta
-
-LAWS = {"gaussian": GaussianDpEvent, "laplace": LaplaceDpEvent}
-
-
-def poisson(multiplier: float, rate: float, count: int = 1, law: str = "gaussian") -> DpEvent:
-    return SelfComposedDpEvent(PoissonSampledDpEvent(rate, LAWS[law](multiplier)), count)
-
-
-def drawn(multiplier: float, size: int, source: int, count: int = 1, law: str = "gaussian") -> DpEvent:
-    return SelfComposedDpEvent(SampledWithoutReplacementDpEvent(source, size, LAWS[law](multiplier)), count)
+from tests.privacy.streams import poisson, repeated, sampling, stream, without_replacement
 
 
 @pytest.mark.parametrize(
@@ -54,12 +34,11 @@ def test_known_values(multiplier, rate, count, delta, least, most):
 
 def test_ppgl_composes_to_much_less_than_the_sum():
     """Fifty rounds, each (1, 1e-5) by the classical σ = √(2 log(1.25/δ))."""
-    event = SelfComposedDpEvent(GaussianDpEvent(math.sqrt(2 * math.log(1.25e5))), 50)
-    assert epsilon(event, 1e-5) == pytest.approx(6.8, abs=0.05)
+    assert epsilon(repeated(Gaussian(math.sqrt(2 * math.log(1.25e5))), 50), 1e-5) == pytest.approx(6.8, abs=0.05)
 
 
 def test_dp_norm_is_cheaper_than_it_claims():
-    assert epsilon(SelfComposedDpEvent(GaussianDpEvent(167.7), 2000), 1e-3) == pytest.approx(0.64, abs=0.005)
+    assert epsilon(repeated(Gaussian(167.7), 2000), 1e-3) == pytest.approx(0.64, abs=0.005)
 
 
 @settings(max_examples=20, deadline=None)
@@ -73,7 +52,7 @@ def test_dp_norm_is_cheaper_than_it_claims():
 )
 def test_within_the_bracket(law, relation, log_multiplier, rate, count, log_delta):
     multiplier, delta = 10**log_multiplier, 10**log_delta
-    found = epsilon(poisson(multiplier, rate, count, law), delta, relation)
+    found = epsilon(poisson(multiplier, rate, count, law, relation), delta)
     spread = max(4e-3 * found, 1e-4)
     lower, upper = bracket(law, multiplier, rate, count, delta, relation, step=spread)
     assert lower - 1e-9 <= found
@@ -83,10 +62,10 @@ def test_within_the_bracket(law, relation, log_multiplier, rate, count, log_delt
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
 @pytest.mark.parametrize(("multiplier", "rate", "count"), [(0.6, 0.1, 30), (2.0, 0.02, 400), (1.0, 0.5, 5)])
 def test_agrees_with_dp_accounting(law, multiplier, rate, count):
-    event = poisson(multiplier, rate, count, law)
+    one = dp.GaussianDpEvent(multiplier) if law == "gaussian" else dp.LaplaceDpEvent(multiplier)
     other = PLDAccountant(value_discretization_interval=1e-3 if multiplier < 1 else 1e-4)
-    other.compose(event)
-    assert epsilon(event, 1e-6) == pytest.approx(other.get_epsilon(1e-6), rel=0.01)
+    other.compose(dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(rate, one), count))
+    assert epsilon(poisson(multiplier, rate, count, law), 1e-6) == pytest.approx(other.get_epsilon(1e-6), rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +122,7 @@ def test_one_draw_without_replacement_is_the_closed_form(law, base):
     """δ(ε′) = q δ(ε) with ε′ = log(1 + q (e^ε − 1)): Balle, Barthe and Gaboardi 2018."""
     for inner in (0.05, 0.3, 0.7):
         rate, outer = 0.2, math.log1p(0.2 * math.expm1(inner))
-        found = epsilon(drawn(1.25, 20, 100, law=law), rate * base(inner), "replace-one")
+        found = epsilon(without_replacement(1.25, rate, law=law), rate * base(inner))
         assert outer * (1 - 1e-9) <= found <= 1.01 * outer
 
 
@@ -155,23 +134,25 @@ def test_replace_one_composes_like_the_library_given_the_same_profile():
     one = rate * np.array([delta_of(e, mu) for e in inner])
     deltas = np.where(grid >= 0, one, -np.expm1(-at) + np.exp(-at) * one)
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots(h, grid, np.clip(deltas, 0, 1)).self_compose(count)
-    found = epsilon(drawn(1.0, 10, 100, count), 1e-5, "replace-one")
+    found = epsilon(without_replacement(1.0, rate, count), 1e-5)
     assert found == pytest.approx(pmf.get_epsilon_for_delta(1e-5), rel=0.005)
 
 
 def test_replace_one_dominates_both_single_directions():
     for multiplier, rate, count in ((0.7, 0.05, 50), (1.5, 0.3, 20)):
-        event = poisson(multiplier, rate, count)
-        assert epsilon(event, 1e-5, "replace-one") >= epsilon(event, 1e-5, "add-remove") * (1 - 0.007)
+        replaced = epsilon(poisson(multiplier, rate, count, relation="replace-one"), 1e-5)
+        assert replaced >= epsilon(poisson(multiplier, rate, count), 1e-5) * (1 - 0.007)
 
 
 def test_sampling_everything_is_no_sampling():
-    plain = SelfComposedDpEvent(LaplaceDpEvent(3.0), 20)
-    for relation in ("add-remove", "replace-one"):
-        sampled = epsilon(poisson(3.0, 1.0, 20, "laplace"), 1e-4, relation)
-        assert sampled == pytest.approx(epsilon(plain, 1e-4, relation), rel=1e-12)
-    all_drawn = epsilon(drawn(3.0, 7, 7, 20, "laplace"), 1e-4, "replace-one")
-    assert all_drawn == pytest.approx(epsilon(plain, 1e-4), rel=1e-12)
+    plain = {
+        relation: epsilon(repeated(Laplace(3.0), 20, sampling("none", 1.0, relation)), 1e-4)
+        for relation in ("add-remove", "replace-one")
+    }
+    for relation, exact in plain.items():
+        assert epsilon(poisson(3.0, 1.0, 20, "laplace", relation), 1e-4) == pytest.approx(exact, rel=1e-12)
+    all_drawn = epsilon(without_replacement(3.0, 1.0, 20, "laplace"), 1e-4)
+    assert all_drawn == pytest.approx(plain["add-remove"], rel=1e-12)
     assert epsilon(poisson(2.0, 1.0, 9), 1e-4) == pytest.approx(mu_to_epsilon(1.5, 1e-4), rel=1e-8)
 
 
@@ -187,12 +168,12 @@ def test_sampling_everything_is_no_sampling():
 def test_monotone_in_everything(multiplier, rate, count, log_delta, law, relation):
     """Up to the percent that any two values may differ by."""
     delta = 10**log_delta
-    here = epsilon(poisson(multiplier, rate, count, law), delta, relation)
+    here = epsilon(poisson(multiplier, rate, count, law, relation), delta)
     slack = 0.007 * here + 1e-3 * rate / multiplier
-    assert epsilon(poisson(1.2 * multiplier, rate, count, law), delta, relation) <= here + slack
-    assert epsilon(poisson(multiplier, 0.8 * rate, count, law), delta, relation) <= here + slack
-    assert epsilon(poisson(multiplier, rate, count + 1 + count // 4, law), delta, relation) >= here - slack
-    assert epsilon(poisson(multiplier, rate, count, law), min(0.9, 3 * delta), relation) <= here + slack
+    assert epsilon(poisson(1.2 * multiplier, rate, count, law, relation), delta) <= here + slack
+    assert epsilon(poisson(multiplier, 0.8 * rate, count, law, relation), delta) <= here + slack
+    assert epsilon(poisson(multiplier, rate, count + 1 + count // 4, law, relation), delta) >= here - slack
+    assert epsilon(poisson(multiplier, rate, count, law, relation), min(0.9, 3 * delta)) <= here + slack
 
 
 @settings(max_examples=40, deadline=None)
@@ -214,67 +195,50 @@ def test_one_axis_is_the_worst_shift_of_laplace_noise(share, scale, at):
 
 
 def test_laplace_never_exceeds_its_plain_sum():
-    one = LaplaceDpEvent(4.0)
-    assert epsilon(SelfComposedDpEvent(one, 8), 0.0) == pytest.approx(2.0)
-    assert epsilon(one, 1e-12) <= 0.25 * (1 + 1e-8)
-    assert epsilon(SelfComposedDpEvent(one, 1000), 1e-6) < 70 < 250
-    sampled = PoissonSampledDpEvent(0.1, one)
-    assert epsilon(sampled, 0.0) == pytest.approx(math.log1p(0.1 * math.expm1(0.25)))
+    one = Laplace(4.0)
+    assert epsilon(repeated(one, 8), 0.0) == pytest.approx(2.0)
+    assert epsilon(repeated(one, 1), 1e-12) <= 0.25 * (1 + 1e-8)
+    assert epsilon(repeated(one, 1000), 1e-6) < 70 < 250
+    assert epsilon(repeated(one, 1, sampling("poisson", 0.1)), 0.0) == pytest.approx(math.log1p(0.1 * math.expm1(0.25)))
 
 
 def test_mixed_streams():
     """Gaussian parts merge; a mixture of laws lies between its parts and their sum."""
-    gaussian, laplace = (
-        SelfComposedDpEvent(GaussianDpEvent(5.0), 9),
-        SelfComposedDpEvent(LaplaceDpEvent(6.0), 9),
-    )
-    both = epsilon(ComposedDpEvent([gaussian, NoOpDpEvent(), laplace]), 2e-6)
-    assert max(epsilon(gaussian, 2e-6), epsilon(laplace, 2e-6)) < both
-    assert both < epsilon(gaussian, 1e-6) + epsilon(laplace, 1e-6)
-    merged = ComposedDpEvent([GaussianDpEvent(3.0), SelfComposedDpEvent(GaussianDpEvent(4.0), 2)])
+    gaussian, laplace = [Gaussian(5.0)] * 9, [Laplace(6.0)] * 9
+    both = epsilon(stream([*gaussian, *laplace]), 2e-6)
+    assert max(epsilon(stream(gaussian), 2e-6), epsilon(stream(laplace), 2e-6)) < both
+    assert both < epsilon(stream(gaussian), 1e-6) + epsilon(stream(laplace), 1e-6)
+    merged = stream([Gaussian(3.0), Gaussian(4.0), Gaussian(4.0)])
     assert epsilon(merged, 1e-5) == pytest.approx(mu_to_epsilon(math.sqrt(1 / 9 + 2 / 16), 1e-5), rel=1e-8)
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
 def test_no_noise_is_no_privacy(relation):
-    for event in (GaussianDpEvent(0), LaplaceDpEvent(0), NonPrivateDpEvent(), poisson(0.0, 1e-9)):
-        assert epsilon(ComposedDpEvent([poisson(1.0, 0.1), event]), 1e-5, relation) == math.inf
+    drawn = sampling("poisson", 0.1, relation)
+    assert epsilon(stream([Gaussian(1.0), Exact()], drawn), 1e-5) == math.inf
+    assert epsilon(stream([Gaussian(1.0), Unproven(Laplace(1.0))], drawn), 1e-5) == math.inf
+    assert epsilon(stream([Gaussian(1.0), Gaussian(1e-150)], drawn), 1e-5) == math.inf
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
 def test_nothing_costs_nothing(relation):
-    free = [
-        NoOpDpEvent(),
-        GaussianDpEvent(math.inf),
-        poisson(0.0, 0.0),
-        SelfComposedDpEvent(NonPrivateDpEvent(), 0),
-    ]
-    assert epsilon(ComposedDpEvent(free), 0.0, relation) == 0
-    assert epsilon(ComposedDpEvent([]), 1e-5, relation) == 0
-    assert epsilon(GaussianDpEvent(1e9), 0.0, relation) == math.inf  # but not nothing at all
-    assert epsilon(poisson(1e9, 0.1), 1e-5, relation) == 0
+    assert epsilon(poisson(1.0, 0.0, relation=relation), 0.0) == 0
+    assert epsilon([], 1e-5) == 0
+    assert epsilon(stream([Gaussian(1e9)], sampling(relation=relation)), 0.0) == math.inf  # but not nothing at all
+    assert epsilon(poisson(1e9, 0.1, relation=relation), 1e-5) == 0
 
 
 def test_refusals():
-    with pytest.raises(TacitError, match="SampledWithReplacementDpEvent"):
-        epsilon(SampledWithReplacementDpEvent(10, 2, GaussianDpEvent(1)), 1e-5)
-    with pytest.raises(TacitError, match="ComposedDpEvent"):
-        epsilon(PoissonSampledDpEvent(0.1, ComposedDpEvent([GaussianDpEvent(1)])), 1e-5)
     with pytest.raises(TacitError, match="replace-one"):
-        epsilon(drawn(1.0, 2, 10), 1e-5)
-    for event in (
-        GaussianDpEvent(-1.0),
-        LaplaceDpEvent(math.nan),
-        poisson(1.0, 1.5),
-        poisson(1.0, math.nan),
-        SelfComposedDpEvent(GaussianDpEvent(1), -1),
-    ):
-        with pytest.raises(TacitError):
-            epsilon(event, 1e-5)
-    with pytest.raises(TacitError):
-        epsilon(drawn(1.0, 11, 10), 1e-5, "replace-one")
+        epsilon(repeated(Gaussian(1.0), 1, sampling("without-replacement", 0.2)), 1e-5)
+    for noise in (-1.0, 0.0, math.inf, math.nan):
+        with pytest.raises(TacitError, match="noise multiplier"):
+            Gaussian(noise)
+    for rate in (1.5, -0.1, math.nan):
+        with pytest.raises(TacitError, match="sampling rate"):
+            epsilon(poisson(1.0, rate), 1e-5)
     for delta in (-0.1, 1.0, math.nan):
         with pytest.raises(TacitError):
-            epsilon(GaussianDpEvent(1), delta)
+            epsilon(stream([Gaussian(1.0)]), delta)
     with pytest.raises(TacitError, match="relation"):
-        epsilon(GaussianDpEvent(1), 1e-5, "swap")
+        epsilon(stream([Gaussian(1.0)], sampling(relation="swap")), 1e-5)

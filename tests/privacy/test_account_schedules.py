@@ -5,32 +5,33 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from dp_accounting import ComposedDpEvent, DpEvent, GaussianDpEvent, LaplaceDpEvent, PoissonSampledDpEvent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.errors import TacitError
-from tacit.privacy import thinning
-from tacit.privacy.accountant import dominating_rates, epsilon
+from tacit.privacy import Gaussian, Laplace, Release, epsilon, thinning
+from tacit.privacy.accountant import dominating_rates
 from tacit.privacy.steps import Step, Steps
 from tests.privacy.oracles_accounting import gaussian_delta
+from tests.privacy.streams import sampling
 
 
-def schedule(multipliers: np.ndarray, rates: np.ndarray | float, law: type = GaussianDpEvent) -> DpEvent:
+def schedule(multipliers, rates, mechanism=Gaussian, relation="add-remove"):
     rates = np.broadcast_to(rates, multipliers.shape)
-    return ComposedDpEvent(
-        [PoissonSampledDpEvent(float(q), law(float(s))) for s, q in zip(multipliers, rates, strict=True)]
-    )
+    return [
+        Release(step, "gradient", mechanism(multiplier), sampling("poisson", rate, relation))
+        for step, (multiplier, rate) in enumerate(zip(multipliers, rates, strict=True))
+    ]
 
 
-@pytest.mark.parametrize("law", [GaussianDpEvent, LaplaceDpEvent])
+@pytest.mark.parametrize("mechanism", [Gaussian, Laplace])
 @pytest.mark.parametrize(("rate", "strongest", "decay"), [(0.01, 0.45, 8), (0.3, 2.0, 3), (1.0, 9.0, 1.5)])
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-def test_thinned_schedule_is_above_the_whole_one_and_near(monkeypatch, law, rate, strongest, decay, relation):
-    event = schedule(strongest * decay ** np.linspace(0, 1, 300), rate, law)
-    thinned = epsilon(event, 1e-5, relation)
+def test_thinned_schedule_is_above_the_whole_one_and_near(monkeypatch, mechanism, rate, strongest, decay, relation):
+    releases = schedule(strongest * decay ** np.linspace(0, 1, 300), rate, mechanism, relation)
+    thinned = epsilon(releases, 1e-5)
     monkeypatch.setattr(thinning, "_FEW", 1000)
-    whole = epsilon(event, 1e-5, relation)
+    whole = epsilon(releases, 1e-5)
     assert 0.995 * whole <= thinned <= 1.008 * whole
 
 

@@ -4,22 +4,18 @@ import math
 
 import numpy as np
 import pytest
-from dp_accounting import (
-    ComposedDpEvent,
-    GaussianDpEvent,
-    LaplaceDpEvent,
-    NoOpDpEvent,
-    PoissonSampledDpEvent,
-    SelfComposedDpEvent,
-)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.errors import TacitError
-from tacit.privacy.accountant import epsilon
-from tacit.privacy.calibration import calibrate
+from tacit.privacy import Gaussian, calibrate, epsilon
 from tacit.privacy.claims import paper_mu0
 from tacit.privacy.gdp import epsilon_to_mu
+from tests.privacy.streams import poisson, repeated, sampling, stream
+
+
+def once(noise):
+    return stream([Gaussian(noise)])
 
 
 @settings(max_examples=15, deadline=None)
@@ -27,22 +23,22 @@ from tacit.privacy.gdp import epsilon_to_mu
     log_target=st.floats(min_value=-1.5, max_value=1.5),
     rate=st.sampled_from([1e-3, 0.02, 0.3, 1.0]),
     count=st.integers(min_value=1, max_value=2000),
-    law=st.sampled_from([GaussianDpEvent, LaplaceDpEvent]),
+    law=st.sampled_from(["gaussian", "laplace"]),
     relation=st.sampled_from(["add-remove", "replace-one"]),
 )
 def test_what_is_found_costs_what_was_wanted(log_target, rate, count, law, relation):
     target = 10**log_target
 
-    def event_at(s):
-        return SelfComposedDpEvent(PoissonSampledDpEvent(rate, law(s)), count)
+    def releases_at(s):
+        return poisson(s, rate, count, law, relation)
 
-    scale = calibrate(event_at, target, 1e-5, relation)
-    assert epsilon(event_at(scale), 1e-5, relation) <= target
-    assert epsilon(event_at(0.99 * scale), 1e-5, relation) > 0.985 * target
+    scale = calibrate(releases_at, target, 1e-5)
+    assert epsilon(releases_at(scale), 1e-5) <= target
+    assert epsilon(releases_at(0.99 * scale), 1e-5) > 0.985 * target
 
 
 def test_plain_gaussians_meet_the_closed_form():
-    scale = calibrate(lambda s: SelfComposedDpEvent(GaussianDpEvent(s), 50), 2.0, 1e-5)
+    scale = calibrate(lambda s: repeated(Gaussian(s), 50), 2.0, 1e-5)
     exact = math.sqrt(50) / epsilon_to_mu(2.0, 1e-5)
     assert exact <= scale <= 1.005 * exact
 
@@ -50,19 +46,19 @@ def test_plain_gaussians_meet_the_closed_form():
 def test_dynamic_schedule():
     mus = paper_mu0(1.0, 1e-4, 1 / 2500, 3500, 3.0) * 3.0 ** (np.arange(3500) / 3500)
 
-    def event_at(s):
-        return ComposedDpEvent([PoissonSampledDpEvent(1 / 2500, GaussianDpEvent(float(s / mu))) for mu in mus])
+    def releases_at(s):
+        return stream([Gaussian(s / mu) for mu in mus], sampling("poisson", 1 / 2500))
 
-    scale = calibrate(event_at, 1.0, 1e-4)
-    assert 0.99 <= epsilon(event_at(scale), 1e-4) <= 1.0
+    scale = calibrate(releases_at, 1.0, 1e-4)
+    assert 0.99 <= epsilon(releases_at(scale), 1e-4) <= 1.0
 
 
 def test_start_far_away_and_parts_that_do_not_scale():
     for start in (1e-4, 1e5):
-        assert calibrate(GaussianDpEvent, 1.0, 1e-5, start=start) == pytest.approx(3.7384, rel=0.005)
-    past = SelfComposedDpEvent(GaussianDpEvent(20.0), 5)
-    scale = calibrate(lambda s: ComposedDpEvent([past, GaussianDpEvent(s)]), 1.0, 1e-5)
-    assert 0.99 <= epsilon(ComposedDpEvent([past, GaussianDpEvent(scale)]), 1e-5) <= 1.0
+        assert calibrate(once, 1.0, 1e-5, start=start) == pytest.approx(3.7384, rel=0.005)
+    past = [Gaussian(20.0)] * 5
+    scale = calibrate(lambda s: stream([*past, Gaussian(s)]), 1.0, 1e-5)
+    assert 0.99 <= epsilon(stream([*past, Gaussian(scale)]), 1e-5) <= 1.0
 
 
 @pytest.mark.parametrize(
@@ -71,11 +67,11 @@ def test_start_far_away_and_parts_that_do_not_scale():
 )
 def test_impossible_targets(target, delta):
     with pytest.raises(TacitError):
-        calibrate(GaussianDpEvent, target, delta)
+        calibrate(once, target, delta)
 
 
 def test_targets_that_no_noise_meets():
     with pytest.raises(TacitError, match="no amount of noise"):
-        calibrate(lambda s: GaussianDpEvent(1.0), 0.5, 1e-5)
+        calibrate(lambda s: once(1.0), 0.5, 1e-5)
     with pytest.raises(TacitError, match="nothing to calibrate"):
-        calibrate(lambda s: NoOpDpEvent(), 0.5, 1e-5)
+        calibrate(lambda s: [], 0.5, 1e-5)

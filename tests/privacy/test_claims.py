@@ -4,20 +4,19 @@ import math
 
 import numpy as np
 import pytest
-from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 
 from tacit.errors import TacitError
-from tacit.privacy.accountant import epsilon
+from tacit.privacy import epsilon
 from tacit.privacy.claims import clt_mu, dyn_d2p_claim, paper_mu0
 from tacit.privacy.gdp import epsilon_to_mu
+from tests.privacy.streams import poisson
 
 
 @pytest.mark.parametrize(("claimed", "really"), [(0.3, 0.67), (0.7, 2.2), (1.0, 3.02), (3.0, 5.76)])
 def test_a_claim_is_not_a_guarantee(claimed, really):
     mu = paper_mu0(claimed, 1e-4, 1 / 2500, 3500)
     assert dyn_d2p_claim(1 / 2500, [mu] * 3500, 1e-4) == pytest.approx(claimed)
-    event = SelfComposedDpEvent(PoissonSampledDpEvent(1 / 2500, GaussianDpEvent(1 / mu)), 3500)
-    assert epsilon(event, 1e-4) == pytest.approx(really, rel=0.02)
+    assert epsilon(poisson(1 / mu, 1 / 2500, 3500), 1e-4) == pytest.approx(really, rel=0.02)
 
 
 def test_equation_six_term_by_term():

@@ -1,20 +1,19 @@
+import math
 import sqlite3
 
-import dp_accounting as dp
 import numpy as np
 import pytest
 
 from tacit.errors import TacitError
-from tacit.privacy.bounded import Sampling
-from tacit.privacy.events import stream
-from tacit.privacy.ledger import Ledger
+from tacit.privacy import Exact, Gaussian, Laplace, Ledger, Release, Sampling
+from tacit.privacy.steps import Step, read_steps
 
 POISSON = Sampling("poisson", np.array([0.1, 0.2]), "add-remove")
 ALL = np.arange(2)
 
 
-def record(ledger, step, purpose="gradient", mechanism="gaussian", multipliers=(2.0, 3.0), sampling=POISSON):
-    ledger.record(step, purpose, mechanism, np.array(multipliers), sampling)
+def record(ledger, step, purpose="gradient", mechanism=Gaussian, multipliers=(2.0, 3.0), sampling=POISSON):
+    ledger.record(Release(step, purpose, mechanism(np.array(multipliers)), sampling))
 
 
 def test_what_is_written_is_what_is_read(tmp_path):
@@ -25,7 +24,8 @@ def test_what_is_written_is_what_is_read(tmp_path):
     assert [line.step for line in lines] == [0, 1]
     assert lines[1].multipliers.tolist() == [4.0, 5.0]
     assert lines[0].rates.tolist() == [0.1, 0.2]
-    assert (lines[0].mechanism, lines[0].sampling, lines[0].relation) == ("gaussian", "poisson", "add-remove")
+    assert isinstance(lines[0].mechanism, Gaussian)
+    assert (lines[0].sampling.kind, lines[0].sampling.relation) == ("poisson", "add-remove")
 
 
 def test_a_durable_ledger_is_on_disk_before_record_returns(tmp_path):
@@ -58,27 +58,24 @@ def test_the_same_step_and_purpose_is_never_released_twice():
 def test_members_take_the_least_noise_and_the_highest_rate():
     ledger = Ledger()
     record(ledger, 0)
-    both = stream(ledger.releases(), ALL)
-    assert both == dp.ComposedDpEvent([dp.PoissonSampledDpEvent(0.2, dp.GaussianDpEvent(2.0))])
-    one = stream(ledger.releases(), np.array([1]))
-    assert one == dp.ComposedDpEvent([dp.PoissonSampledDpEvent(0.2, dp.GaussianDpEvent(3.0))])
+    assert read_steps(ledger.releases(), ALL) == {Step("gaussian", 0.2, 1 / 2.0): 1}
+    assert read_steps(ledger.releases(), np.array([1])) == {Step("gaussian", 0.2, 1 / 3.0): 1}
 
 
 def test_releases_of_one_draw_are_composed_before_they_are_amplified():
     ledger = Ledger()
     record(ledger, 0, multipliers=(2.0, 2.0))
     record(ledger, 0, "again", multipliers=(2.0, 2.0))
-    (event,) = stream(ledger.releases(), ALL).events
-    assert event.sampling_probability == 0.2
-    assert event.event.noise_multiplier == pytest.approx(2 / np.sqrt(2))
+    (step,) = read_steps(ledger.releases(), ALL)
+    assert step.rate == 0.2
+    assert step.mu == pytest.approx(np.sqrt(2) / 2)
 
 
-def test_repeated_events_are_counted_not_listed():
+def test_equal_steps_are_counted():
     ledger = Ledger()
     for step in range(10):
         record(ledger, step, multipliers=(2.0, 2.0) if step < 7 else (1.0, 1.0))
-    events = stream(ledger.releases(), ALL).events
-    assert [event.count for event in events] == [7, 3]
+    assert sorted(read_steps(ledger.releases(), ALL).values()) == [3, 7]
 
 
 def test_an_epoch_of_a_permutation_counts_as_its_worst_draw():
@@ -86,22 +83,23 @@ def test_an_epoch_of_a_permutation_counts_as_its_worst_draw():
     sampling = Sampling("permutation", np.array([0.25, 0.25]), "replace-one")
     for step, noise in enumerate([5.0, 3.0, 4.0, 6.0, 2.0, 7.0]):
         record(ledger, step, multipliers=(noise, noise), sampling=sampling)
-    assert stream(ledger.releases(), ALL).events == [dp.GaussianDpEvent(3.0), dp.GaussianDpEvent(2.0)]
+    assert read_steps(ledger.releases(), ALL) == {Step("gaussian", 1.0, 1 / 3.0): 1, Step("gaussian", 1.0, 1 / 2.0): 1}
 
 
 def test_without_noise_nothing_is_private():
     ledger = Ledger()
-    record(ledger, 0, mechanism="exact", multipliers=(0.0, 0.0))
-    assert stream(ledger.releases(), ALL).events == [dp.NonPrivateDpEvent()]
+    ledger.record(Release(0, "gradient", Exact(), POISSON))
+    (step,) = read_steps(ledger.releases(), ALL)
+    assert step.mu == math.inf
 
 
-@pytest.mark.parametrize("mechanisms", [("laplace", "laplace"), ("laplace", "gaussian")])
+@pytest.mark.parametrize("mechanisms", [(Laplace, Laplace), (Laplace, Gaussian)])
 def test_mixtures_that_cannot_be_accounted_are_refused(mechanisms):
     ledger = Ledger()
     for purpose, mechanism in zip("ab", mechanisms, strict=True):
         record(ledger, 0, purpose, mechanism)
     with pytest.raises(TacitError, match="only if both are Gaussian"):
-        stream(ledger.releases(), ALL)
+        read_steps(ledger.releases(), ALL)
 
 
 def test_what_was_computed_and_never_released_stays_open(tmp_path):

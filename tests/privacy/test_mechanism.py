@@ -4,18 +4,16 @@ import torch
 from scipy import stats
 
 from tacit.errors import TacitError
-from tacit.privacy.bounded import Bounded, Sampling, Source
-from tacit.privacy.ledger import Ledger
-from tacit.privacy.mechanism import Exact, Gaussian, Laplace
+from tacit.privacy import Bounded, Exact, Gaussian, Laplace, Ledger, ReleaseContext, Sampling
 from tacit.privacy.noise import Noise
 
 
 def bounded(n=3, d=5000, *, sensitivity=(0.5, 1.0, 2.0), norm="l1", step=0, purpose="gradient", seed=0, ledger=None):
-    source = Source(np.arange(n), Ledger() if ledger is None else ledger, Noise.from_seed(seed))
+    context = ReleaseContext(np.arange(n), Ledger() if ledger is None else ledger, Noise.from_seed(seed))
     sampling = Sampling("poisson", np.full(n, 0.1), "add-remove")
     sense = None if sensitivity is None else np.array(sensitivity[:n])
-    source.ledger.open(step, purpose)
-    return Bounded(torch.zeros(n, d), sense, norm, sampling, step, purpose, source)
+    context.ledger.open(step, purpose)
+    return Bounded(torch.zeros(n, d), sense, norm, sampling, step, purpose, context)
 
 
 @pytest.mark.parametrize(("mechanism", "law"), [(Gaussian, "norm"), (Laplace, "laplace")])
@@ -25,22 +23,22 @@ def test_noise_has_scale_multiplier_times_sensitivity(mechanism, law):
     released = mechanism(multiplier).release(value)
     for row, scale in zip(released, multiplier * [0.5, 1.0, 2.0], strict=True):
         assert stats.kstest(row.double().numpy() / scale, law).pvalue > 1e-3
-    (line,) = value.source.ledger.releases()
-    assert (line.mechanism, line.multipliers.tolist()) == (mechanism.__name__.lower(), multiplier.tolist())
-    assert value.source.ledger.unreleased == []
+    (line,) = value.context.ledger.releases()
+    assert (type(line.mechanism), line.multipliers.tolist()) == (mechanism, multiplier.tolist())
+    assert value.context.ledger.unreleased == []
 
 
 def test_the_event_is_written_before_the_noise_is_drawn(monkeypatch):
     value = bounded()
 
     def fail(*args, **options):
-        assert len(value.source.ledger) == 1
+        assert len(value.context.ledger) == 1
         raise RuntimeError("power cut")
 
-    monkeypatch.setattr(value.source.noise, "gaussian_", fail)
+    monkeypatch.setattr(value.context.noise, "gaussian_", fail)
     with pytest.raises(RuntimeError, match="power cut"):
         Gaussian(1.0).release(value)
-    assert len(value.source.ledger) == 1
+    assert len(value.context.ledger) == 1
 
 
 def test_two_values_of_one_step_need_two_purposes_and_get_two_noises():
@@ -55,14 +53,14 @@ def test_two_values_of_one_step_need_two_purposes_and_get_two_noises():
 def test_exact_adds_nothing_and_says_so():
     value = bounded(sensitivity=None)
     assert Exact().release(value).abs().max() == 0
-    assert next(value.source.ledger.releases()).mechanism == "exact"
+    assert next(value.context.ledger.releases()).mechanism == Exact()
 
 
 def test_what_is_kept_inside_is_not_released():
     value = bounded()
     assert value.use_locally() is value.value
-    assert value.source.ledger.unreleased == []
-    assert len(value.source.ledger) == 0
+    assert value.context.ledger.unreleased == []
+    assert len(value.context.ledger) == 0
 
 
 def test_refusals():

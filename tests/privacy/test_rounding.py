@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tacit.errors import TacitError
-from tacit.privacy.bounded import Bounded, Sampling, Source
-from tacit.privacy.ledger import Ledger
+from tacit.privacy import Bounded, Ledger, ReleaseContext, Sampling
 from tacit.privacy.mechanism import Gaussian, Laplace, Unproven
 from tacit.privacy.noise import Noise, _rounded, grid
 
@@ -22,9 +21,9 @@ SCALES = np.array([1e-3, 1.0, 3.7, 2.0**-20, 1e6])
 def to_release(value, scale, *, seed=0, nodes=None):
     """Released with a multiplier of 1, it gets noise of this scale."""
     nodes = np.arange(len(value)) if nodes is None else nodes
-    source = Source(nodes, Ledger(), Noise.from_seed(seed))
-    source.ledger.open(0, "value")
-    return Bounded(value, scale, "l1", Sampling("none", np.ones(len(value)), "replace-one"), 0, "value", source)
+    context = ReleaseContext(nodes, Ledger(), Noise.from_seed(seed))
+    context.ledger.open(0, "value")
+    return Bounded(value, scale, "l1", Sampling("none", np.ones(len(value)), "replace-one"), 0, "value", context)
 
 
 def released(law, value, scale, **more):
@@ -137,7 +136,7 @@ def test_values_too_large_for_their_noise_are_refused_and_cannot_be_sent():
     with pytest.raises(TacitError, match=r"node 7 is to release 5.24e\+05.* more than 2.62e\+05 in 32 bits"):
         Gaussian(1.0).release(bounded)
     assert bounded.value.isnan().all()
-    assert len(bounded.source.ledger) == 1  # over-counted, never under
+    assert len(bounded.context.ledger) == 1  # over-counted, never under
     assert released("gaussian", value.double(), scale, nodes=nodes).isfinite().all()
     value[1, 4] = 2.0**17
     assert released("gaussian", value, scale, nodes=nodes).isfinite().all()

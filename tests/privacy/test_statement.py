@@ -3,8 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from tacit.privacy.bounded import Sampling
-from tacit.privacy.ledger import Ledger
+from tacit.privacy import Exact, Gaussian, Ledger, Release, Sampling
 from tacit.privacy.statement import Privacy, assess, rounded_up
 
 
@@ -12,7 +11,7 @@ def filled(kind, relation, rounds, noise=lambda t: 2.0, rates=(0.1, 0.05)):
     ledger = Ledger()
     for t in range(rounds):
         sampling = Sampling(kind, np.array(rates), relation)
-        ledger.record(t, "gradient", "gaussian", np.full(2, noise(t)), sampling)
+        ledger.record(Release(t, "gradient", Gaussian(noise(t)), sampling))
         yield ledger
 
 
@@ -24,7 +23,7 @@ def test_an_empty_ledger_has_cost_nothing():
 
 def test_no_guarantee_comes_with_its_reason():
     ledger = Ledger()
-    ledger.record(0, "gradient", "exact", np.zeros(2), Sampling("none", np.ones(2), "add-remove"))
+    ledger.record(Release(0, "gradient", Exact(), Sampling("none", np.ones(2), "add-remove")))
     spent, reason = assess(ledger, 1e-5)
     assert math.isinf(spent.max())
     assert reason == "values left the nodes without noise"

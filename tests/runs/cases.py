@@ -60,7 +60,14 @@ def rows(run):
 
 def lines(run):
     return [
-        (line.step, line.purpose, line.mechanism, line.multipliers.tolist(), line.sampling, line.rates.tolist())
+        (
+            line.step,
+            line.purpose,
+            line.mechanism.name,
+            line.multipliers.tolist(),
+            line.sampling.kind,
+            line.rates.tolist(),
+        )
         for line in run.task.ledger.releases()
     ]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from tacit.algorithms import Algorithm, PrivacyPlan
+from tacit.privacy import Release
 from tacit.privacy.mechanism import Gaussian
-from tacit.privacy.planning import Planned
 from tacit.tasks import Clip
 
 
@@ -52,8 +52,8 @@ class Planning(Mine):
 
 
 class PlanningPrivacy(PrivacyPlan):
-    def releases(self, t, nodes):
-        return (Planned(t, Gaussian(self.algorithm.noise)),)
+    def releases(self, t, nodes, sampling):
+        return (Release(t, "gradient", Gaussian(self.algorithm.noise), sampling),)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tacit.errors import TacitError
-from tacit.privacy.planning import guarantee, plan
+from tacit.privacy import guarantee, plan
 from tacit.privacy.statement import rounded_up
 from tests.runs.cases import assert_same, interrupt_after, rows, small
 

@@ -35,5 +35,5 @@ def released(site):
     """What a site releases first: a gradient with noise, which is then in its ledger."""
     part = build_site(site)
     gradient = part.task.gradient(part.task.initial(), 0, Clip(1.0))
-    (planned,) = part.algorithm.privacy.releases(0, part.task.nodes)
+    (planned,) = part.algorithm.privacy.releases(0, part.task.nodes, part.task.sampling)
     return planned.mechanism.release(gradient)

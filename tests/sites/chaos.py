@@ -21,6 +21,7 @@ import numpy as np
 import safetensors.torch
 import tomli_w
 
+from tacit.privacy import Sampling
 from tacit.runs import Config
 from tacit.runs.build import named_algorithm, named_graph
 from tacit.sites.build import build_site
@@ -166,7 +167,9 @@ class Host:
         self.look()
         rounds = {round_ for _, round_, _, _ in self.said}
         needed = {
-            (step, purpose) for t in rounds for step, _, purpose in self.planned.releases(t, np.zeros(1, np.int64))
+            (release.step, release.purpose)
+            for t in rounds
+            for release in self.planned.releases(t, np.zeros(1, np.int64), Sampling("none", np.ones(1), "replace-one"))
         }
         missing = needed - {line[:2] for line in self.ledger}
         assert not missing, f"{self.name} has said what its ledger does not hold: {sorted(missing)}"

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from tacit.errors import TacitError
-from tacit.privacy.planning import guarantee
+from tacit.privacy import guarantee
 from tacit.sites.build import build_site
 from tacit.sites.node import Node
 from tacit.sites.site_config import SiteConfig

@@ -9,7 +9,7 @@ from tacit.algorithms import D2P, DPSGD, algorithms, const_d2p
 from tacit.errors import TacitError
 from tacit.graphs import from_matrices, graphs
 from tacit.networks import Simulated
-from tacit.privacy import Coalition, Eavesdropper, ModelHolder, Release, guarantee, mu_to_epsilon
+from tacit.privacy import Coalition, Eavesdropper, Gaussian, ModelHolder, Release, Sampling, guarantee, mu_to_epsilon
 from tacit.runs import Config, Run, from_config
 from tacit.threats import analyse_threats, bound_against
 from tacit.threats.accounting import MAX_SEQUENCES, sequence_epsilons
@@ -67,7 +67,7 @@ def test_the_mean_of_push_sum_models_weighs_each_state_by_its_inverse_weight():
         const_d2p(noise_multiplier=3.0).with_rounds(2),
         quadratic_task(3),
         from_matrices([weights]),
-        [Release(t, "gradient", "gaussian", np.full(3, 3.0), "none", np.ones(3), "add-remove") for t in range(2)],
+        [Release(t, "gradient", Gaussian(3.0), Sampling("none", np.ones(3), "add-remove")) for t in range(2)],
     )
     np.testing.assert_allclose(rounds.kinds[-1].mean_weights, 1 / (weights @ weights @ np.ones(3)))
     assert [kind.mean_weights is None for kind in rounds.kinds] == [True, False]
@@ -87,11 +87,8 @@ def test_a_larger_coalition_never_has_a_smaller_epsilon(batches):
 def test_with_sampling_epsilon_comes_from_the_accountant_with_scaled_noise(sampling):
     run = a_run(rounds=6, batch=2, sampling=sampling)
     leverages = 1, 3 / 4, 1 / 2
-    rate, relation = run.task.sampling.rate[:1], run.task.sampling.relation
-    lines = [
-        Release(t, "g", "gaussian", np.array([3.0]) / np.sqrt(leverages[t % 3]), sampling, rate, relation)
-        for t in range(6)
-    ]
+    drawn = Sampling(sampling, run.task.sampling.rate[:1], run.task.sampling.relation)
+    lines = [Release(t, "g", Gaussian(3.0 / np.sqrt(leverages[t % 3])), drawn) for t in range(6)]
     exact = guarantee(lines, DELTA)[0]
     assert exact * 0.99 <= analyse_threats(run, planned=True).pairs[2, 3] <= exact * 1.01
 
@@ -107,7 +104,7 @@ def test_by_default_only_past_releases_are_accounted():
 def test_a_grouped_sequence_dominates_each_member():
     rng = np.random.default_rng(0)
     noise, rates = rng.uniform(2, 4, (5, 40)), rng.choice([0.1, 0.11], 40)
-    lines = [Release(t, "g", "gaussian", np.ones(1), "poisson", np.ones(1), "add-remove") for t in range(5)]
+    lines = [Release(t, "g", Gaussian(1.0), Sampling("poisson", np.ones(1), "add-remove")) for t in range(5)]
     together = sequence_epsilons(lines, noise, rates, DELTA)
     assert 1 < len(np.unique(together)) <= MAX_SEQUENCES
     for k in (0, 7, 23, 39):

@@ -15,7 +15,7 @@ from tacit.graphs import Graph
 from tacit.privacy.bounded import Sampling
 from tacit.privacy.ledger import Array
 from tacit.privacy.mechanism import Exact, Gaussian, Mechanism
-from tacit.privacy.planning import Planned
+from tacit.privacy.release import Release
 from tacit.tasks import Clip, Task
 
 S = TypeVar("S")
@@ -117,8 +117,8 @@ class ClippedPrivacy(PrivacyPlan):
         method = self.algorithm
         return Exact() if method.sigma == 0 else Gaussian(at_nodes(method.known_noise(method.scale), nodes))
 
-    def releases(self, t: int, nodes: Nodes) -> list[Planned]:
-        return [Planned(step, self.mechanism(step, nodes)) for step in self.algorithm.draws(t)]
+    def releases(self, t: int, nodes: Nodes, sampling: Sampling) -> list[Release]:
+        return [Release(step, "gradient", self.mechanism(step, nodes), sampling) for step in self.algorithm.draws(t)]
 
     def moved(self, sampling: Sampling) -> float:
         """How far a record moves the sum of a batch, in clip bounds."""

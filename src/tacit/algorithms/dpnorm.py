@@ -135,7 +135,7 @@ class DPNorm(Algorithm[Normed]):
         """`value` (n, d) plus the round's noise."""
         known = self.bind(task, network.graph)
         bound = None if self.sigma == 0 else self.privacy.sensitivity(task, network.graph)
-        bounded = Bounded(value, bound, "l2", self.privacy.sampling(task), t, "model", task.source)
+        bounded = Bounded(value, bound, "l2", self.privacy.sampling(task), t, "model", task.release_context)
         return known.privacy.mechanism(task.nodes).release(bounded)
 
     def _inner(self, w: Tensor, step: int, task: Task, network: Network) -> Tensor:

@@ -15,7 +15,7 @@ from tacit.privacy.bounded import Sampling
 from tacit.privacy.claims import dp_norm_claim, dp_norm_j
 from tacit.privacy.ledger import Array
 from tacit.privacy.mechanism import Exact, Gaussian, Mechanism, Unproven
-from tacit.privacy.planning import Planned
+from tacit.privacy.release import Release
 from tacit.tasks import Task
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ class DPNormPrivacy(PrivacyPlan):
         """Whether the round's noise covers more than one value."""
         return self.algorithm.asynchronous or self.algorithm.inner_noise == "same"
 
-    def releases(self, t: int, nodes: Nodes) -> list[Planned]:
-        return [Planned(t, self.mechanism(nodes), "model")]
+    def releases(self, t: int, nodes: Nodes, sampling: Sampling) -> list[Release]:
+        return [Release(t, "model", self.mechanism(nodes), sampling)]
 
     def paper_noise(self, sampling: Sampling, epsilon: float, delta: float) -> Array:
         """J of Theorem 1."""

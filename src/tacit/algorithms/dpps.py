@@ -72,7 +72,7 @@ class DPPS:
         half = state.s + e.value
         carry = torch.split(state.carry, [mode.width for mode in self.modes], 1)
         seen = self._look(carry, half, e, network)
-        value = Bounded(half.clone(), seen[:, 1].numpy(), "l1", node_level(e), e.step, e.purpose, e.source)
+        value = Bounded(half.clone(), seen[:, 1].numpy(), "l1", node_level(e), e.step, e.purpose, e.context)
         sent = self._mechanism(seen).release(value)
         if self.sync_every and (t + 1) % self.sync_every == 0:
             s, a = network.mean(sent).expand_as(sent).contiguous(), torch.ones_like(state.a)
@@ -139,4 +139,4 @@ def _check(e: Bounded) -> None:
 
 def node_level(e: Bounded) -> Sampling:
     """Whatever batches were drawn, all the data of a node are at stake."""
-    return Sampling("none", np.ones(len(e.source.nodes)), "replace-one")
+    return Sampling("none", np.ones(len(e.context.nodes)), "replace-one")

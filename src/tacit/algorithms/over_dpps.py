@@ -18,7 +18,7 @@ from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.privacy.bounded import Bounded, Sampling
 from tacit.privacy.ledger import Array
-from tacit.privacy.planning import Planned
+from tacit.privacy.release import Release
 from tacit.tasks import Clip, Task
 
 S = TypeVar("S", bound=Consensus)
@@ -190,10 +190,10 @@ class DPPSPrivacy(PrivacyPlan):
     def sampling(self, task: Task) -> Sampling:
         return Sampling("none", np.ones(task.n), "replace-one")
 
-    def releases(self, t: int, nodes: Nodes) -> tuple[Planned, ...]:
+    def releases(self, t: int, nodes: Nodes, sampling: Sampling) -> tuple[Release, ...]:
         # A plan needs no graph: what matters is whether the sensitivity follows the data.
         mode = Real() if self.algorithm.sensitivity in _UNPROVEN else Replacement()
-        return (Planned(t, DPPS(self.algorithm.noise(t, nodes), (mode,)).planned()),)
+        return (Release(t, "gradient", DPPS(self.algorithm.noise(t, nodes), (mode,)).planned(), sampling),)
 
     def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
         """b/γ_n of the round with the least noise."""

@@ -45,7 +45,8 @@ class PEDFL(OverDPPS[Descended]):
     def round(self, t: int, state: Descended, task: Task, network: Network) -> Descended:
         last = 2 * self.rate(self.lr, max(t - 1, 0))
         bound = None if self.clip is None else np.full(task.n, last * self.clip)
-        descent = Bounded(state.x - state.s, bound, "l1", self.privacy.sampling(task), t, "gradient", task.source)
+        context, sampling = task.release_context, self.privacy.sampling(task)
+        descent = Bounded(state.x - state.s, bound, "l1", sampling, t, "gradient", context)
         received = self.protocol(t, task.nodes, network.graph).round(t, state, descent, network)
         g = self.gradient(t, state.x, task, purpose="descent").use_locally()
         return replace(received, x=received.s.sub(g, alpha=self.rate(self.lr, t)))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tacit.errors import TacitError
 from tacit.privacy.bounded import Sampling
 from tacit.privacy.ledger import Array
-from tacit.privacy.planning import Planned
+from tacit.privacy.release import Release
 from tacit.tasks import Clip, Task
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class PrivacyPlan:
         """How the records behind a release are sampled, as it is accounted."""
         return task.sampling
 
-    def releases(self, t: int, nodes: Nodes) -> Iterable[Planned]:
+    def releases(self, t: int, nodes: Nodes, sampling: Sampling) -> Iterable[Release]:
         """What the given nodes release in round t."""
         return ()
 

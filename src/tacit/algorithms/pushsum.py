@@ -20,7 +20,7 @@ from tacit.privacy.bounded import Sampling
 from tacit.privacy.claims import dyn_d2p_claim, paper_mu0
 from tacit.privacy.ledger import Array
 from tacit.privacy.mechanism import Exact, Gaussian, Mechanism
-from tacit.privacy.planning import Planned
+from tacit.privacy.release import Release
 from tacit.tasks import Clip, Task, join
 
 
@@ -128,8 +128,8 @@ class D2PPrivacy(PrivacyPlan):
             return Exact()
         return Gaussian(self.algorithm.noise_scale(nodes) * self.algorithm.noise(t, self.algorithm.rounds))
 
-    def releases(self, t: int, nodes: Nodes) -> tuple[Planned, ...]:
-        return (Planned(t, self.mechanism(t, nodes)),)
+    def releases(self, t: int, nodes: Nodes, sampling: Sampling) -> tuple[Release, ...]:
+        return (Release(t, "gradient", self.mechanism(t, nodes), sampling),)
 
     def paper_noise(self, sampling: Sampling, epsilon: float, delta: float) -> Array:
         """1 / μ₀ with μ₀ from Eq. 8 (Eq. 9 when μ_k is constant)."""

@@ -7,14 +7,16 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from tacit.algorithms import Algorithm
 from tacit.audit.attack import Evidence, gathered
 from tacit.audit.worlds import FAR, Copies, Eavesdropper, worlds
 from tacit.errors import TacitError
 from tacit.graphs import graphs
+from tacit.privacy.accountant import guarantee
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
-from tacit.privacy.planning import guarantee
 from tacit.privacy.statement import rounded_down, rounded_up
 from tacit.runs.build import from_config, named_algorithm, with_target
 from tacit.runs.config import Batch, Config, PrivacyTarget
@@ -190,7 +192,7 @@ def profile(evidence: Evidence, ledger: Ledger, confidence: float) -> tuple[Poin
     each = 1 - (1 - confidence) / (2 * len(_DELTAS))
     lines = list(ledger.releases())
     assert all((vector == vector[0]).all() for line in lines for vector in (line.multipliers, line.rates)), "not alike"
-    first = [line._replace(multipliers=line.multipliers[:1], rates=line.rates[:1]) for line in lines]
+    first = [line.for_rows(np.zeros(1, np.int64)) for line in lines]
     return tuple(Point(delta, evidence.lower(delta, each), float(guarantee(first, delta).max())) for delta in _DELTAS)
 
 

@@ -18,7 +18,7 @@ from tacit.graphs import Graph
 from tacit.networks import Network
 from tacit.privacy.bounded import Bounded, Sampling
 from tacit.privacy.mechanism import Gaussian
-from tacit.privacy.planning import Planned
+from tacit.privacy.release import Release
 from tacit.runs.config import Batch, PrivacyTarget
 from tacit.tasks import Clip, Task
 
@@ -62,8 +62,8 @@ class GossipPrivacy(PrivacyPlan):
 
     algorithm: Gossip
 
-    def releases(self, t: int, nodes: Nodes) -> list[Planned]:
-        return [Planned(t, Gaussian(self.algorithm.multiplier))]
+    def releases(self, t: int, nodes: Nodes, sampling: Sampling) -> list[Release]:
+        return [Release(t, "gradient", Gaussian(self.algorithm.multiplier), sampling)]
 
 
 class NoiseForEachNeighbour(Gossip):

@@ -10,9 +10,10 @@ import numpy as np
 
 from tacit.algorithms import LTADMM, Algorithm, DPNorm, PartPSP, const_d2p
 from tacit.graph_learning import classical_noise_multiplier
+from tacit.privacy.accountant import guarantee
 from tacit.privacy.bounded import Sampling
 from tacit.privacy.gdp import mu_to_epsilon
-from tacit.privacy.planning import guarantee, plan
+from tacit.privacy.planning import plan
 
 _ONE = np.zeros(1, np.int64)
 

@@ -13,8 +13,6 @@ from tacit.cli.app import app, emit, err, say
 from tacit.errors import TacitError, unknown
 
 if TYPE_CHECKING:
-    import dp_accounting as dp
-
     from tacit.privacy.bounded import Relation
     from tacit.privacy.statement import Privacy
 
@@ -88,31 +86,36 @@ def _mechanism(
     epsilon: float | None,
     relation: Relation,
 ) -> Answer:
-    import dp_accounting as dp
+    import numpy as np
 
-    from tacit.privacy.accountant import epsilon as guaranteed
-    from tacit.privacy.calibration import calibrate
-    from tacit.privacy.events import mechanism_event, sampled_event
+    from tacit.privacy.bounded import Sampling
+    from tacit.privacy.calibration import calibrate_steps
+    from tacit.privacy.composition import steps_epsilon
+    from tacit.privacy.mechanism import Gaussian, Laplace
+    from tacit.privacy.release import Release
     from tacit.privacy.statement import Privacy
+    from tacit.privacy.steps import Steps, read_steps
 
     if not 0 < sample_rate <= 1:
         raise TacitError(f"--sample-rate must be above 0 and at most 1, not {sample_rate}")
     if steps < 1:
         raise TacitError(f"--steps must be at least 1, not {steps}")
 
-    def event_at(noise: float) -> dp.DpEvent:
-        one = sampled_event(mechanism_event(kind, noise), "poisson", sample_rate, relation)
-        return dp.SelfComposedDpEvent(one, steps)
+    law, sampling = Gaussian if kind == "gaussian" else Laplace, Sampling("poisson", np.array([sample_rate]), relation)
+
+    def steps_at(noise: float) -> Steps:
+        one = read_steps([Release(0, kind, law(noise), sampling)], np.zeros(1, np.int64))
+        return Steps({step: steps * count for step, count in one.items()})
 
     if noise_multiplier is not None and epsilon is None:
         if not noise_multiplier > 0:
             raise TacitError(f"--noise-multiplier must be positive, not {noise_multiplier}")
         noise = noise_multiplier
     elif epsilon is not None and noise_multiplier is None:
-        noise = calibrate(event_at, epsilon, delta, relation)
+        noise = calibrate_steps(steps_at, epsilon, delta, relation)
     else:
         raise TacitError("give either --noise-multiplier, to get ε, or --epsilon, to get the noise")
-    spent = guaranteed(event_at(noise), delta, relation)
+    spent = steps_epsilon(steps_at(noise), delta, relation)
     reason = None if math.isfinite(spent) else "so little noise bounds nothing"
     privacy = Privacy(None if reason else spent, None, delta, relation=relation, adversary=_ADVERSARY, reason=reason)
     return Answer(privacy, None if epsilon is None else noise)
@@ -130,5 +133,6 @@ def _config(what: str | None, settings: list[str]) -> Answer:
         privacy = run.planned()
     if config.privacy.epsilon is None:
         return Answer(privacy)
-    first = next(iter(run.algorithm.privacy.releases(0, run.task.nodes)))
-    return Answer(privacy, float(first.mechanism.multipliers(run.task.n).max()))
+    planned = run.algorithm.privacy
+    first = next(iter(planned.releases(0, run.task.nodes, planned.sampling(run.task))))
+    return Answer(privacy, float(first.multipliers.max()))

@@ -18,7 +18,8 @@ from tacit.graph_learning.signals import PURPOSE, Signals
 from tacit.graph_learning.solver import solve
 from tacit.graphs import Graph
 from tacit.networks import Network
-from tacit.privacy.planning import Planned
+from tacit.privacy.bounded import Sampling
+from tacit.privacy.release import Release
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,8 @@ class IGL(GraphMethod[IGLState]):
             w = w.clamp(min=0)
         return IGLState(w, before, state.z, problem.residual(w))
 
-    def releases(self, t: int, nodes: Nodes) -> Iterable[Planned]:
-        return () if self.noise is None else super().releases(t, nodes)
+    def releases(self, t: int, nodes: Nodes, sampling: Sampling) -> Iterable[Release]:
+        return () if self.noise is None else super().releases(t, nodes, sampling)
 
     def graphs(self, state: IGLState) -> Tensor:
         return state.w
@@ -145,10 +146,10 @@ class FedAvg(GraphMethod[FedAvgState]):
         residual = (con - state.con).norm().div(con.norm().clamp(min=1e-300)).expand_as(state.residual)
         return FedAvgState(con, state.z, state.share, residual)
 
-    def releases(self, t: int, nodes: Nodes) -> Iterable[Planned]:
+    def releases(self, t: int, nodes: Nodes, sampling: Sampling) -> Iterable[Release]:
         if self.K is not None:
-            return super().releases(t, nodes)
-        return [Planned(0, self.mechanism(nodes), PURPOSE)] if t == 0 else []
+            return super().releases(t, nodes, sampling)
+        return [Release(0, PURPOSE, self.mechanism(nodes), sampling)] if t == 0 else []
 
     def graphs(self, state: FedAvgState) -> Tensor:
         return state.con.expand(len(state.z), -1)

@@ -20,10 +20,11 @@ from tacit.graph_learning.signals import PURPOSE, Signals
 from tacit.graph_learning.triangle import vertex_count
 from tacit.graphs import Graph
 from tacit.networks import Network
+from tacit.privacy.bounded import Sampling
 from tacit.privacy.gdp import epsilon_to_mu
 from tacit.privacy.ledger import Array
 from tacit.privacy.mechanism import Exact, Gaussian, Mechanism
-from tacit.privacy.planning import Planned
+from tacit.privacy.release import Release
 from tacit.registry import Registry
 
 S = TypeVar("S")
@@ -129,12 +130,12 @@ class GraphMethod(ABC, Generic[S]):
     def mechanism(self, nodes: Nodes) -> Mechanism:
         return Exact() if self.noise is None else Gaussian(at_nodes(self.noise, nodes))
 
-    def releases(self, t: int, nodes: Nodes) -> Iterable[Planned]:
+    def releases(self, t: int, nodes: Nodes, sampling: Sampling) -> Iterable[Release]:
         """What the given clients release in round t."""
         if self.release == "rounds" or self.noise is None:
-            yield Planned(t, self.mechanism(nodes), GRAPH)
+            yield Release(t, GRAPH, self.mechanism(nodes), sampling)
         elif t == 0:
-            yield Planned(0, self.mechanism(nodes), PURPOSE)
+            yield Release(0, PURPOSE, self.mechanism(nodes), sampling)
 
     def with_noise(self, scale: float | Array) -> Self:
         """The same method with these noise multipliers, clients by their ids."""

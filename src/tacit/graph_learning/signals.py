@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tacit.errors import TacitError
 from tacit.graph_learning.triangle import pair_count, to_triangle
-from tacit.privacy.bounded import Bounded, Sampling, Source
+from tacit.privacy.bounded import Bounded, ReleaseContext, Sampling
 from tacit.privacy.ledger import Array, Ledger
 from tacit.privacy.noise import Noise
 
@@ -81,9 +81,9 @@ class Signals:
         return pair_count(self.d)
 
     @property
-    def source(self) -> Source:
+    def release_context(self) -> ReleaseContext:
         """Whose values these are: what a mechanism needs to release them."""
-        return Source(self.nodes, self.ledger, self.noise)
+        return ReleaseContext(self.nodes, self.ledger, self.noise)
 
     @property
     def sampling(self) -> Sampling:
@@ -114,7 +114,7 @@ class Signals:
 
     def bounded(self, value: Tensor, sensitivity: Array | None, step: int, purpose: str) -> Bounded:
         """A value (n, …) made of these signals, with the sensitivity that its maker has proven."""
-        return Bounded(value, sensitivity, "l2", self.sampling, step, purpose, self.source)
+        return Bounded(value, sensitivity, "l2", self.sampling, step, purpose, self.release_context)
 
     def with_new_ledger(self) -> Signals:
         """The same signals with an empty ledger: for a run of its own, whose noise is its own too unless it is a

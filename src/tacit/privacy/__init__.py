@@ -1,18 +1,34 @@
-"""What leaves a node, with what noise, and what that costs. (`noise`, which needs torch, stands apart.)"""
+"""Releases, their noise, the ledger that records them, and the accountant that bounds their privacy loss."""
 
-from tacit.privacy.accountant import epsilon
+from typing import TYPE_CHECKING, Any
+
+from tacit.privacy.accountant import epsilon, guarantee
 from tacit.privacy.adversary import Adversary, Coalition, Eavesdropper, ModelHolder
-from tacit.privacy.bounded import Bounded, Relation, Sampling, Source
+from tacit.privacy.bounded import Bounded, Relation, ReleaseContext, Sampling, SamplingKind
 from tacit.privacy.budget import Budget
 from tacit.privacy.calibration import calibrate
+from tacit.privacy.claims import (
+    dp_admm_claim,
+    dp_norm_claim,
+    dp_norm_j,
+    dp_sgd_claim,
+    dyn_d2p_claim,
+    lt_admm_dp_claim,
+    paper_mu0,
+)
 from tacit.privacy.gdp import epsilon_to_mu, mu_to_epsilon
-from tacit.privacy.ledger import Ledger, Release
+from tacit.privacy.ledger import Ledger
 from tacit.privacy.mechanism import Exact, Gaussian, Laplace, Mechanism, Unproven
-from tacit.privacy.planning import Planned, calibrated, guarantee, plan
-from tacit.privacy.statement import Privacy, rounded_down, rounded_up
+from tacit.privacy.planning import PlansReleases, calibrated, plan
+from tacit.privacy.release import Array, Release
+from tacit.privacy.statement import Privacy, assess, rounded_down, rounded_up
+
+if TYPE_CHECKING:
+    from tacit.privacy.noise import Noise
 
 __all__ = [
     "Adversary",
+    "Array",
     "Bounded",
     "Budget",
     "Coalition",
@@ -23,20 +39,39 @@ __all__ = [
     "Ledger",
     "Mechanism",
     "ModelHolder",
-    "Planned",
+    "Noise",
+    "PlansReleases",
     "Privacy",
     "Relation",
     "Release",
+    "ReleaseContext",
     "Sampling",
-    "Source",
+    "SamplingKind",
     "Unproven",
+    "assess",
     "calibrate",
     "calibrated",
+    "dp_admm_claim",
+    "dp_norm_claim",
+    "dp_norm_j",
+    "dp_sgd_claim",
+    "dyn_d2p_claim",
     "epsilon",
     "epsilon_to_mu",
     "guarantee",
+    "lt_admm_dp_claim",
     "mu_to_epsilon",
+    "paper_mu0",
     "plan",
     "rounded_down",
     "rounded_up",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load `Noise`, which needs torch, on first use: accounting works without torch."""
+    if name == "Noise":
+        from tacit.privacy.noise import Noise
+
+        return Noise
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,41 +1,62 @@
-"""What a stream of releases costs: a guaranteed ε, never below the exact one and within one percent of it."""
+"""The guaranteed ε of releases: an upper bound on the exact value, within one percent of it."""
+
+from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 
-import dp_accounting
 import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import TacitError
-from tacit.privacy.bounded import Relation
-from tacit.privacy.convolution import epsilon_of_sum
-from tacit.privacy.gdp import mu_to_epsilon
-from tacit.privacy.pld import Direction, privacy_loss
-from tacit.privacy.steps import Step, Steps, read_steps
-from tacit.privacy.thinning import ladder_up, thin
-
-_TOLERANCE = 0.006  # the grid is refined until ε moves by less; what is left is less still
-_ROUNDED_UP = 1 + 1e-9
-_LEVELS = 8
-_LEAST_DELTA = 1e-250  # below, δ counts as 0
-_NO_PRIVACY = 1e5  # an ε beyond which composing privacy losses would refine a number that means nothing
+from tacit.privacy.bounded import SamplingKind
+from tacit.privacy.composition import steps_epsilon
+from tacit.privacy.release import Array, Release
+from tacit.privacy.steps import read_steps
+from tacit.privacy.thinning import ladder_up
 
 
-def epsilon(event: dp_accounting.DpEvent, delta: float, relation: Relation = "add-remove") -> float:
-    """An ε for which `event` is (ε, δ)-differentially private under `relation`.
+def epsilon(releases: Iterable[Release], delta: float) -> float:
+    """Return an ε for which all `releases` together are (ε, δ)-differentially private at every node.
 
-    Noise multipliers are relative to the sensitivity *under that relation*. Known are compositions of
-    Gaussian and Laplace noise, alone, on a Poisson sample, or (replace-one only) on a sample drawn without
-    replacement; everything else is refused. Poisson sampling under replace-one takes for granted that a
-    record that is added or removed moves the value no further than one that is replaced.
+    Noise multipliers are relative to the sensitivity under the relation of the releases' sampling. Poisson sampling
+    under replace-one assumes that adding or removing a record moves the value no further than replacing one.
 
-    >>> step = dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(1.0))
-    >>> round(epsilon(dp_accounting.SelfComposedDpEvent(step, 1000), 1e-5), 2)
-    1.83
-    >>> epsilon(dp_accounting.NonPrivateDpEvent(), 1e-5)
-    inf
+    Example:
+        >>> from tacit.privacy import Gaussian, Sampling
+        >>> sampling = Sampling("poisson", np.array([0.01]), "add-remove")
+        >>> round(epsilon([Release(t, "gradient", Gaussian(1.0), sampling) for t in range(1000)], 1e-5), 2)
+        1.83
     """
-    return steps_epsilon(read_steps(event, relation), delta, relation)
+    return float(guarantee(releases, delta).max(initial=0.0))
+
+
+def guarantee(releases: Iterable[Release], delta: float) -> Array:
+    """Return each node's guaranteed ε (n,); infinite where something was released without noise."""
+    if not 0 <= delta < 1:
+        raise TacitError(f"δ lies between 0 and 1, and {delta} does not")
+    releases = list(releases)
+    if not releases:
+        return np.zeros(0)
+    spent = np.empty(len(releases[0].rates))
+    for members in group_nodes(releases):
+        spent[members] = steps_epsilon(read_steps(releases, members), delta, releases[0].sampling.relation)
+    return spent
+
+
+def group_nodes(releases: Sequence[Release]) -> list[npt.NDArray[np.intp]]:
+    """Group nodes whose ε is so close that it is computed once, for the worst of them."""
+    first = releases[0].sampling
+    noise = np.array([release.multipliers for release in (releases[0], releases[-1])])
+    with np.errstate(divide="ignore"):
+        keys = [grouped_rates(first.kind, first.rate), *(dominating_rates(row) for row in 1 / noise)]
+    _, group = np.unique(np.array(keys), axis=1, return_inverse=True)
+    return [np.flatnonzero(group == g) for g in range(group.max() + 1)]
+
+
+def grouped_rates(kind: SamplingKind, rates: Array) -> Array:
+    """Raise similar rates to one value. A permutation keeps its rates: short epochs do not dominate long ones."""
+    return rates if kind == "permutation" else dominating_rates(rates)
 
 
 def dominating_rates(rates: npt.ArrayLike, most: int = 16) -> npt.NDArray[np.float64]:
@@ -55,74 +76,3 @@ def dominating_rates(rates: npt.ArrayLike, most: int = 16) -> npt.NDArray[np.flo
     rungs = most - (0 if positive.all() else 1)
     raised[positive] = ladder_up(given[positive], math.log(top / least) / rungs * (1 + 1e-9))
     return raised
-
-
-def steps_epsilon(steps: Steps, delta: float, relation: Relation, tolerance: float = _TOLERANCE) -> float:
-    """ε of a bag of steps: a closed form where there is one, otherwise the composed privacy losses."""
-    if not 0 <= delta < 1:
-        raise TacitError(f"δ lies between 0 and 1, and {delta} does not")
-    if any(math.isinf(step.mu) for step in steps):
-        return math.inf
-    plain = math.inf if any(step.law == "gaussian" for step in steps) else _sum_of_worst(steps)
-    if delta < _LEAST_DELTA or not steps or _NO_PRIVACY < plain < math.inf:
-        return plain
-    mus = [math.sqrt(n) * step.mu for step, n in steps.items() if step.law == "gaussian" and step.rate == 1]
-    rest = Steps({step: n for step, n in steps.items() if step.law != "gaussian" or step.rate < 1})
-    if not rest:
-        return mu_to_epsilon(math.hypot(*mus), delta) * _ROUNDED_UP
-    if mus:
-        rest[Step("gaussian", 1.0, math.hypot(*mus))] = 1
-    return min(plain, _composed(rest, delta, relation, tolerance))
-
-
-def _sum_of_worst(steps: Steps) -> float:
-    """Pure differential privacy: the greatest loss log(1 + q (e^μ − 1)) of each Laplace step, added up."""
-    worst = (n * (step.mu + math.log1p((1 - step.rate) * math.expm1(-step.mu))) for step, n in steps.items())
-    return math.fsum(worst)
-
-
-def _composed(steps: Steps, delta: float, relation: Relation, tolerance: float) -> float:
-    """By privacy losses on a grid of width h, refined until ε hardly moves. Every level is an upper bound."""
-    if math.fsum(n * step.rate * _total_variation(step) for step, n in steps.items()) <= delta:
-        return 0.0
-    count = sum(steps.values())
-    scale = _typical_mu(steps)
-    guess = max(mu_to_epsilon(scale, delta), 0.1 * scale)
-    tail = max(1e-5 * delta / count, 1e-300)
-
-    def at_level(way: Direction, level: int) -> float:
-        h = 0.4 * min(guess, math.sqrt(guess)) / math.sqrt(count) / 2**level
-        nodes, factors = thin(steps, max(0.04 / 2**level, 0.01))
-        return epsilon_of_sum([privacy_loss(node, way, h, tail) for node in nodes], factors, h, delta, guess)
-
-    def refined(way: Direction, enough: float) -> float:
-        """ε in one direction, or any value below `enough` that is not below ε."""
-        found = at_level(way, 0)
-        for level in range(1, _LEVELS):
-            if found <= enough:
-                break
-            before, found = found, min(found, at_level(way, level))
-            if before - found <= tolerance * max(found, 0.1 * scale):
-                break
-        return found
-
-    if relation == "replace-one":
-        return refined("replace", 0.0) * _ROUNDED_UP
-    found = refined("remove", 0.0)
-    if any(step.rate < 1 for step in steps):
-        found = max(found, refined("add", found))
-    return found * _ROUNDED_UP
-
-
-def _total_variation(step: Step) -> float:
-    return math.erf(step.mu / math.sqrt(8)) if step.law == "gaussian" else -math.expm1(-step.mu / 2)
-
-
-def _typical_mu(steps: Steps) -> float:
-    """μ of the whole by the central limit, q² (e^{μ²} − 1) a step, at most what it is without sampling."""
-    return math.hypot(
-        *(
-            math.sqrt(n) * min(mu, rate * max(mu, math.sqrt(math.expm1(min(mu, 10.0) ** 2))))
-            for (_, rate, mu), n in steps.items()
-        )
-    )

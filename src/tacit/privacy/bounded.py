@@ -1,4 +1,4 @@
-"""A value that knows how much one record can move it."""
+"""A value computed from records, with the bound on what one record can change in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Relation = Literal["add-remove", "replace-one"]
 SamplingKind = Literal["none", "poisson", "without-replacement", "permutation"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sampling:
     """How the records behind a value were drawn; `rate[i]` is the share of node i's records in one draw.
 
@@ -33,8 +33,8 @@ class Sampling:
 
 
 @dataclass(frozen=True)
-class Source:
-    """Who hosts the records: the global ids of the nodes, their ledger, and their noise."""
+class ReleaseContext:
+    """What a release needs besides the value: the global ids of the hosted nodes, their ledger and their noise."""
 
     nodes: npt.NDArray[np.int64]
     ledger: Ledger
@@ -43,12 +43,18 @@ class Source:
 
 @dataclass(frozen=True)
 class Bounded:
-    """`value` (n, d), one row a node, not yet private: it leaves only through `Mechanism.release`.
+    """A value (n, d) with one row per node that is not yet private: it leaves only through `Mechanism.release`.
 
-    `sensitivity` (n,) bounds, in `norm`, how far one record under `sampling.relation` moves a node's row when it
-    is drawn; None says that no bound is known, and such a value cannot be released privately. Values of one `step`
-    come from one draw of records; `purpose` tells them apart. `local` (n, …) belongs to parameters that stay inside the
-    node: nothing bounds it, and it may not be sent.
+    Attributes:
+        value: The exact value (n, d).
+        sensitivity: (n,) bound, in `norm`, on how far one record under `sampling.relation` moves a node's row when
+            the record is drawn. None means that no bound is known; such a value cannot be released privately.
+        norm: The norm of `sensitivity`.
+        sampling: How the records behind the value were drawn.
+        step: The draw of records that the value was computed from. Values of one step share their records.
+        purpose: Distinguishes the values of one step.
+        context: The nodes, ledger and noise of the release.
+        local: (n, …) values of parameters that stay inside the node. They have no bound and may not be sent.
     """
 
     value: Tensor
@@ -57,16 +63,16 @@ class Bounded:
     sampling: Sampling
     step: int
     purpose: str
-    source: Source
+    context: ReleaseContext
     local: Tensor | None = None
 
     def use_locally(self) -> Tensor:
-        """The exact value, for use inside the node only: neither it nor what is made of it may be sent."""
-        self.source.ledger.close(self.step, self.purpose)
+        """Return the exact value for use inside the node. Neither it nor anything computed from it may be sent."""
+        self.context.ledger.close(self.step, self.purpose)
         return self.value
 
     def use_local_part(self) -> Tensor:
-        """The part for parameters that stay inside the node, where the rest is not used."""
+        """Return the part for parameters that stay inside the node, and mark the rest as used locally."""
         self.use_locally()
         assert self.local is not None, "this value has no local part"
         return self.local

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import BudgetExceeded, TacitError
-from tacit.privacy.planning import guarantee
+from tacit.privacy.accountant import guarantee
 from tacit.privacy.statement import rounded_up
 
 if TYPE_CHECKING:
-    from tacit.privacy.ledger import Ledger, Release
+    from tacit.privacy.ledger import Ledger
+    from tacit.privacy.release import Release
 
 _AHEAD = (4096, 512, 64, 8, 1)  # releases looked ahead, so that not each one needs a computation of its own
 _SLACK = 1.02  # by which the noise may shrink within a look-ahead
@@ -76,14 +77,19 @@ class Budget:
         self._planned = {}  # off the plan: from here on every release is looked at
         past = list(ledger.releases(line.step))
         alone = not past  # a second release of the same draw is amplified together with the first
-        if alone and self._covered is not None and self._covered[1] > 0 and _no_worse(line, self._covered[0]):
+        if (
+            alone
+            and self._covered is not None
+            and self._covered[1] > 0
+            and line.is_at_least_as_private_as(self._covered[0])
+        ):
             self._covered = (self._covered[0], self._covered[1] - 1)
             return
         past = list(ledger.releases())
         # Epochs of a permutation follow the steps that really come, which nobody knows yet.
-        for ahead in _AHEAD if alone and line.sampling != "permutation" else (1,):
-            worse = line._replace(multipliers=line.multipliers / (_SLACK if ahead > 1 else 1))
-            future = [worse._replace(step=line.step + k) for k in range(ahead)]
+        for ahead in _AHEAD if alone and line.sampling.kind != "permutation" else (1,):
+            worse = line.with_values(line.multipliers / _SLACK) if ahead > 1 else line
+            future = [replace(worse, step=line.step + k) for k in range(ahead)]
             if guarantee(past + future, self.delta).max() <= self.epsilon:
                 self._covered = (worse, ahead - 1)
                 return
@@ -91,7 +97,7 @@ class Budget:
 
     def _as_planned(self, line: Release) -> bool:
         expected = self._planned.get((line.step, line.purpose))
-        return expected is not None and _no_worse(line, expected)
+        return expected is not None and line.is_at_least_as_private_as(expected)
 
     def _refuse(self, past: list[Release], line: Release) -> None:
         spent = guarantee([*past, line], self.delta)
@@ -122,10 +128,4 @@ class Shared(Budget):
         whole = self._planned.get((line.step, line.purpose))
         if whole is None:
             return False
-        own = whole._replace(multipliers=whole.multipliers[self.nodes], rates=whole.rates[self.nodes])
-        return _no_worse(line, own)
-
-
-def _no_worse(line: Release, than: Release) -> bool:
-    same = (line.mechanism, line.sampling, line.relation) == (than.mechanism, than.sampling, than.relation)
-    return same and bool((line.multipliers >= than.multipliers).all() and (line.rates <= than.rates).all())
+        return line.is_at_least_as_private_as(whole.for_rows(self.nodes))

@@ -1,13 +1,14 @@
 """How much noise a wanted ε needs."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-import dp_accounting
+import numpy as np
 
 from tacit.errors import TacitError
-from tacit.privacy.accountant import steps_epsilon
 from tacit.privacy.bounded import Relation
+from tacit.privacy.composition import steps_epsilon
+from tacit.privacy.release import Release
 from tacit.privacy.steps import Steps, read_steps
 
 _FAR = math.log(2.0**40)
@@ -16,23 +17,26 @@ _ROUGH = math.log(0.9)
 
 
 def calibrate(
-    event_at: Callable[[float], dp_accounting.DpEvent],
-    epsilon: float,
-    delta: float,
-    relation: Relation = "add-remove",
-    *,
-    start: float = 1.0,
+    releases_at: Callable[[float], Iterable[Release]], epsilon: float, delta: float, *, start: float = 1.0
 ) -> float:
-    """The least noise scale s, to within half a percent of ε, that makes `event_at(s)` (ε, δ)-private.
+    """Return the least noise scale s, to within half a percent of ε, that makes `releases_at(s)` (ε, δ)-private.
 
-    `event_at(s)` is the whole stream with its noise multiplied by s, so that ε falls as s grows; `start` is a
-    first guess. A quick search on a coarse grid, itself on the safe side, is followed by one on a fine grid.
+    Args:
+        releases_at: Returns the releases of one node with their noise multiplied by s, so that ε falls as s grows.
+        epsilon: The target ε.
+        delta: The target δ.
+        start: A first guess of s.
 
-    >>> scale = calibrate(dp_accounting.GaussianDpEvent, epsilon=1.0, delta=1e-5)
-    >>> 3.730 < scale < 3.746
-    True
+    Example:
+        >>> from tacit.privacy import Gaussian, Sampling
+        >>> sampling = Sampling("none", np.ones(1), "add-remove")
+        >>> scale = calibrate(lambda s: [Release(0, "mean", Gaussian(s), sampling)], epsilon=1.0, delta=1e-5)
+        >>> 3.730 < scale < 3.746
+        True
     """
-    return calibrate_steps(lambda s: read_steps(event_at(s), relation), epsilon, delta, relation, start=start)
+    one = np.zeros(1, np.int64)
+    relation: Relation = next((release.sampling.relation for release in releases_at(start)), "add-remove")
+    return calibrate_steps(lambda s: read_steps(releases_at(s), one), epsilon, delta, relation, start=start)
 
 
 def calibrate_steps(

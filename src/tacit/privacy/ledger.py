@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import TacitError
 from tacit.privacy.bounded import Relation, Sampling, SamplingKind
+from tacit.privacy.mechanism import Mechanism, mechanism_from_ledger
+from tacit.privacy.release import Release
 
 if TYPE_CHECKING:
     from tacit.privacy.budget import Budget
@@ -24,27 +27,15 @@ Array = npt.NDArray[np.float64]
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS vector (id TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS release (
-    step INTEGER NOT NULL, purpose TEXT NOT NULL, mechanism TEXT NOT NULL, multipliers TEXT NOT NULL,
+    step INTEGER NOT NULL, purpose TEXT NOT NULL, mechanism TEXT NOT NULL, parameters TEXT NOT NULL,
     sampling TEXT NOT NULL, rates TEXT NOT NULL, relation TEXT NOT NULL, PRIMARY KEY (step, purpose)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS unreleased (step INTEGER, purpose TEXT, PRIMARY KEY (step, purpose)) WITHOUT ROWID;
 """
 
 
-class Release(NamedTuple):
-    """One line of the ledger: what every hosted node released, one entry a node in the two vectors."""
-
-    step: int
-    purpose: str
-    mechanism: str
-    multipliers: Array
-    sampling: SamplingKind
-    rates: Array
-    relation: Relation
-
-
 class Ledger:
-    """The releases of the nodes hosted here, one stream of `dp_accounting` events a node.
+    """The releases of the nodes hosted here, one entry per node in each vector.
 
     With a `path` it is an SQLite file; `durable` syncs it to disk at every release, before the value can leave, so
     that a crash can only over-count. A (step, purpose) is released once: the noise of a second value would be the
@@ -82,26 +73,18 @@ class Ledger:
     def close(self, step: int, purpose: str) -> None:
         self._open.discard((step, purpose))
 
-    def record(self, step: int, purpose: str, mechanism: str, multipliers: Array, sampling: Sampling) -> None:
+    def record(self, release: Release) -> None:
         """Write a release down, or refuse it: over budget, or made before. What is refused goes nowhere."""
+        step, purpose, sampling = release.step, release.purpose, release.sampling
         self.close(step, purpose)
-        line = Release(step, purpose, mechanism, multipliers, sampling.kind, sampling.rate, sampling.relation)
         if (step, purpose) in self._repeated:
             self._repeated.discard((step, purpose))
-            self._check_same(line)
+            self._check_same(release)
             return
         if self.budget is not None:
-            self.budget.admit(self, line)
+            self.budget.admit(self, release)
         with _disk(self._path):
-            row = (
-                step,
-                purpose,
-                mechanism,
-                self._vector(multipliers),
-                sampling.kind,
-                self._vector(sampling.rate),
-                sampling.relation,
-            )
+            row = (step, purpose, *self._stored(release), sampling.kind, self._vector(sampling.rate), sampling.relation)
             try:
                 self._db.execute("INSERT INTO release VALUES (?, ?, ?, ?, ?, ?, ?)", row)
             except sqlite3.IntegrityError:
@@ -111,20 +94,30 @@ class Ledger:
             if self.durable:
                 self._db.commit()
 
-    def _check_same(self, line: Release) -> None:
-        before = next(each for each in self.releases(line.step) if each[:2] == line[:2])
-        vectors = zip((before.multipliers, before.rates), (line.multipliers, line.rates), strict=True)
-        same = before._replace(multipliers=line.multipliers, rates=line.rates) == line
-        if not same or not all(np.array_equal(one, other) for one, other in vectors):
-            raise TacitError(f'step {line.step} has released "{line.purpose}" before, in another way: nothing is sent')
+    def _check_same(self, release: Release) -> None:
+        before = next(each for each in self.releases(release.step) if each.purpose == release.purpose)
+        one, other = ((*self._stored(each), each.sampling.kind, each.sampling.relation) for each in (before, release))
+        if before.step != release.step or one != other or not np.array_equal(before.rates, release.rates):
+            raise TacitError(
+                f'step {release.step} has released "{release.purpose}" before, in another way: nothing is sent'
+            )
 
     def releases(self, start: int = 0) -> Iterator[Release]:
-        """The lines from step `start` on, in order."""
+        """Yield the releases from step `start` on, in order."""
         with _disk(self._path):
             vectors = {key: _unpack(data) for key, data in self._db.execute("SELECT id, data FROM vector")}
             rows = self._db.execute("SELECT * FROM release WHERE step >= ? ORDER BY step, purpose", (start,)).fetchall()
-        for row in rows:
-            yield Release(*row)._replace(multipliers=vectors[row[3]], rates=vectors[row[5]])
+        mechanisms: dict[tuple[str, str], Mechanism] = {}
+        samplings: dict[tuple[SamplingKind, str, Relation], Sampling] = {}
+        for step, purpose, mechanism, parameters, kind, rates, relation in rows:
+            if (mechanism, parameters) not in mechanisms:
+                entries = {
+                    key: value if isinstance(value, str) else vectors[value["vector"]]
+                    for key, value in json.loads(parameters).items()
+                }
+                mechanisms[mechanism, parameters] = mechanism_from_ledger(mechanism, entries)
+            sampling = samplings.setdefault((kind, rates, relation), Sampling(kind, vectors[rates], relation))
+            yield Release(step, purpose, mechanisms[mechanism, parameters], sampling)
 
     @property
     def unreleased(self) -> list[tuple[int, str]]:
@@ -155,6 +148,14 @@ class Ledger:
             self._db.execute("DELETE FROM unreleased")
             self._db.executemany("INSERT INTO unreleased VALUES (?, ?)", sorted(self._open))
             self._db.commit()
+
+    def _stored(self, release: Release) -> tuple[str, str]:
+        """The mechanism's name and its parameters as JSON, with vectors replaced by their ids."""
+        entries = release.mechanism.to_ledger(len(release.rates))
+        stored = {
+            key: value if isinstance(value, str) else {"vector": self._vector(value)} for key, value in entries.items()
+        }
+        return release.mechanism.name, json.dumps(stored)
 
     def _vector(self, values: Array) -> str:
         """Vectors repeat from round to round, and nodes within one: each is stored once, by its content, packed."""

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from tacit.errors import TacitError
+from tacit.errors import TacitError, unknown
 from tacit.privacy.bounded import Bounded
+from tacit.privacy.release import Release
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Array = npt.NDArray[np.float64]
 Name = Literal["gaussian", "laplace", "unproven", "exact"]
+Entries = Mapping[str, Array | str]
+"""What the ledger stores of a mechanism: vectors with one entry per hosted node, and strings."""
 
 
 class Mechanism(ABC):
@@ -27,15 +31,26 @@ class Mechanism(ABC):
 
     @abstractmethod
     def multipliers(self, n: int) -> Array:
-        """Noise ÷ sensitivity, for each of n nodes."""
+        """Return noise ÷ sensitivity, (n,)."""
+
+    @abstractmethod
+    def with_multipliers(self, multipliers: Array) -> Self:
+        """Return the same mechanism with other noise multipliers."""
+
+    @abstractmethod
+    def to_ledger(self, n: int) -> Entries:
+        """Return what the ledger stores of the mechanism for n hosted nodes."""
+
+    @classmethod
+    @abstractmethod
+    def from_ledger(cls, entries: Entries) -> Self:
+        """Return the mechanism that `to_ledger` described."""
 
     def release(self, bounded: Bounded) -> Tensor:
         """The noised value (n, d); it takes over the memory of `bounded.value`."""
-        source = bounded.source
-        multipliers = self.multipliers(len(source.nodes))
-        scale = self._scale(bounded, multipliers)
+        scale = self._scale(bounded, self.multipliers(len(bounded.context.nodes)))
         try:
-            source.ledger.record(bounded.step, bounded.purpose, self.name, multipliers, bounded.sampling)
+            bounded.context.ledger.record(Release(bounded.step, bounded.purpose, self, bounded.sampling))
             self._add_noise(bounded, scale)
         except BaseException:
             bounded.value.fill_(math.nan)  # what was refused cannot be sent by mistake: a network takes no NaN
@@ -53,12 +68,26 @@ class Mechanism(ABC):
 class _Noisy(Mechanism):
     noise_multiplier: float | Array
 
-    def multipliers(self, n: int) -> Array:
-        multipliers = np.broadcast_to(np.asarray(self.noise_multiplier, np.float64), (n,))
+    def __post_init__(self) -> None:
+        multipliers = np.atleast_1d(np.asarray(self.noise_multiplier, np.float64))
         wrong = multipliers[~((multipliers > 0) & np.isfinite(multipliers))]
         if len(wrong):
-            raise TacitError(f"a noise multiplier must be positive and finite, not {wrong[0]}")
-        return multipliers
+            raise TacitError(f"a noise multiplier must be positive and finite, got {wrong[0]}")
+
+    def multipliers(self, n: int) -> Array:
+        return np.broadcast_to(np.asarray(self.noise_multiplier, np.float64), (n,))
+
+    def with_multipliers(self, multipliers: Array) -> Self:
+        return replace(self, noise_multiplier=multipliers)
+
+    def to_ledger(self, n: int) -> Entries:
+        return {"noise_multiplier": self.multipliers(n)}
+
+    @classmethod
+    def from_ledger(cls, entries: Entries) -> Self:
+        multiplier = entries["noise_multiplier"]
+        assert not isinstance(multiplier, str)
+        return cls(multiplier)
 
     def _scale(self, bounded: Bounded, multipliers: Array) -> Array:
         if bounded.sensitivity is None:
@@ -77,7 +106,7 @@ class Gaussian(_Noisy):
     name: ClassVar[Name] = "gaussian"
 
     def _add_noise(self, bounded: Bounded, scale: Array, *, strict: bool = True) -> None:
-        noise, nodes = bounded.source.noise, bounded.source.nodes
+        noise, nodes = bounded.context.noise, bounded.context.nodes
         noise.gaussian_(bounded.value, scale, f"noise/{bounded.purpose}", nodes, bounded.step, strict=strict)
 
 
@@ -96,7 +125,7 @@ class Laplace(_Noisy):
         return super()._scale(bounded, multipliers)
 
     def _add_noise(self, bounded: Bounded, scale: Array, *, strict: bool = True) -> None:
-        noise, nodes = bounded.source.noise, bounded.source.nodes
+        noise, nodes = bounded.context.noise, bounded.context.nodes
         noise.laplace_(bounded.value, scale, f"noise/{bounded.purpose}", nodes, bounded.step, strict=strict)
 
 
@@ -109,6 +138,18 @@ class Unproven(Mechanism):
 
     def multipliers(self, n: int) -> Array:
         return self.law.multipliers(n)
+
+    def with_multipliers(self, multipliers: Array) -> Self:
+        return replace(self, law=self.law.with_multipliers(multipliers))
+
+    def to_ledger(self, n: int) -> Entries:
+        return {"law": self.law.name, **self.law.to_ledger(n)}
+
+    @classmethod
+    def from_ledger(cls, entries: Entries) -> Self:
+        law = entries["law"]
+        assert isinstance(law, str)
+        return cls(mechanism_from_ledger(law, {key: value for key, value in entries.items() if key != "law"}))
 
     def _scale(self, bounded: Bounded, multipliers: Array) -> Array:
         return self.law._scale(bounded, multipliers)
@@ -124,10 +165,28 @@ class Exact(Mechanism):
     name: ClassVar[Name] = "exact"
 
     def multipliers(self, n: int) -> Array:
-        return np.zeros(n)
+        return np.broadcast_to(0.0, (n,))
+
+    def with_multipliers(self, multipliers: Array) -> Self:
+        return self
+
+    def to_ledger(self, n: int) -> Entries:
+        return {}
+
+    @classmethod
+    def from_ledger(cls, entries: Entries) -> Self:
+        return cls()
 
     def _scale(self, bounded: Bounded, multipliers: Array) -> Array:
         return multipliers
 
     def _add_noise(self, bounded: Bounded, scale: Array, *, strict: bool = True) -> None:
         return
+
+
+def mechanism_from_ledger(name: str, entries: Entries) -> Mechanism:
+    """Return the mechanism that the ledger stores under `name`."""
+    classes: dict[str, type[Mechanism]] = {each.name: each for each in (Gaussian, Laplace, Unproven, Exact)}
+    if name not in classes:
+        raise unknown("mechanism", name, classes)
+    return classes[name].from_ledger(entries)

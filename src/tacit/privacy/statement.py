@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tacit.privacy.accountant import guarantee
 from tacit.privacy.bounded import Relation
 from tacit.privacy.ledger import Array, Ledger
-from tacit.privacy.planning import guarantee
 
 _RELATIONS = {
     "add-remove": "one record of one node added or removed, how many records each node is said to hold being public",
@@ -95,7 +95,7 @@ def assess(ledger: Ledger, delta: float) -> tuple[Array, str | None]:
             spent, math.inf
         ), f'"{purpose}" of step {step} was computed from the records and not released by a mechanism'
     if len(spent) and math.isinf(spent.max()):
-        unproven = [line.step for line in ledger.releases() if line.mechanism == "unproven"]
+        unproven = [line.step for line in ledger.releases() if line.mechanism.name == "unproven"]
         if unproven:
             rest = len(unproven) - 1
             more = f" and {rest} other{'s' if rest > 1 else ''}" if rest else ""

@@ -1,13 +1,18 @@
-"""Reads a `dp_accounting` event as a bag of elementary steps, the only things the accountant knows."""
+"""Releases grouped into elementary steps, the form that the accountant composes."""
+
+from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Literal, NamedTuple, cast
 
-import dp_accounting
+import numpy as np
+import numpy.typing as npt
 
 from tacit.errors import TacitError
-from tacit.privacy.bounded import Relation
+from tacit.privacy.release import Release
 
 Law = Literal["gaussian", "laplace"]
 
@@ -23,63 +28,72 @@ class Step(NamedTuple):
 Steps = Counter[Step]
 
 
-def read_steps(event: dp_accounting.DpEvent, relation: Relation) -> Steps:
-    """How often each step happens in `event`; a step without any noise has `mu` infinite.
+class _Draw(NamedTuple):
+    """Everything released from one draw of records; a multiplier of 0 means no privacy."""
 
-    >>> sampled = dp_accounting.PoissonSampledDpEvent(0.1, dp_accounting.GaussianDpEvent(2.0))
-    >>> read_steps(dp_accounting.SelfComposedDpEvent(sampled, 5), "add-remove")
-    Counter({Step(law='gaussian', rate=0.1, mu=0.5): 5})
+    law: Law
+    multiplier: float
+    rate: float
+    epoch: int | None
+
+
+def read_steps(releases: Iterable[Release], members: npt.NDArray[np.intp]) -> Steps:
+    """Count the steps that dominate what each of the rows `members` released. Releases are in order of step.
+
+    A step without noise has `mu` infinite.
     """
-    if relation not in ("add-remove", "replace-one"):
-        raise TacitError(f'the neighbouring relation is "add-remove" or "replace-one", not "{relation}"')
+    draws = [_draw(list(same), members) for _, same in groupby(releases, key=lambda release: release.step)]
+    composed: list[_Draw] = []
+    for epoch, group in groupby(draws, key=lambda draw: draw.epoch):
+        # In a permutation a record is drawn once per epoch, so an epoch counts as its worst draw.
+        same = list(group)
+        composed += same if epoch is None else [_worst(same)]
     steps: Steps = Counter()
-    waiting: list[tuple[dp_accounting.DpEvent, int]] = [(event, 1)]
-    while waiting:
-        event, count = waiting.pop()
-        if isinstance(event, dp_accounting.ComposedDpEvent):
-            waiting.extend((part, count) for part in event.events)
-        elif isinstance(event, dp_accounting.SelfComposedDpEvent):
-            if event.count != int(event.count) or event.count < 0:
-                raise TacitError(f"an event cannot be repeated {event.count} times")
-            if event.count > 0:
-                waiting.append((event.event, count * int(event.count)))
-        else:
-            rate, base = _sampling(event, relation)
-            mu = _mu(base)
-            if rate > 0 and mu > 0:
-                law: Law = "laplace" if isinstance(base, dp_accounting.LaplaceDpEvent) else "gaussian"
-                steps[Step(law, rate, mu)] += count
+    for draw in reversed(composed):
+        if not draw.multiplier >= 0:
+            raise TacitError(f"a noise multiplier is a number of at least 0, not {draw.multiplier}")
+        mu = 1 / draw.multiplier if draw.multiplier > 1e-100 else math.inf
+        if draw.rate > 0 and mu > 0:
+            steps[Step(draw.law, draw.rate, mu)] += 1
     return steps
 
 
-def _sampling(event: dp_accounting.DpEvent, relation: Relation) -> tuple[float, dp_accounting.DpEvent]:
-    """The share of records an event looks at, and what it does with them."""
-    if isinstance(event, dp_accounting.PoissonSampledDpEvent):
-        rate = float(event.sampling_probability)
-        if not 0 <= rate <= 1:
-            raise TacitError(f"a sampling rate lies between 0 and 1, and {rate} does not")
-        return rate, event.event
-    if isinstance(event, dp_accounting.SampledWithoutReplacementDpEvent):
-        if relation == "add-remove":
-            raise TacitError(
-                "sampling without replacement is not accounted under add-remove, where the number of records "
-                'is itself secret; use the relation "replace-one", or Poisson sampling'
-            )
-        size, source = event.sample_size, event.source_dataset_size
-        if not 0 <= size <= source or source < 1:
-            raise TacitError(f"cannot draw {size} of {source} records without replacement")
-        return size / source, event.event
-    return 1.0, event
+def _draw(lines: Sequence[Release], members: npt.NDArray[np.intp]) -> _Draw:
+    """Combine the releases of one draw of records.
+
+    They come from the same records, so they are composed first and amplified together. Members take the least noise
+    and the highest rate among them, which dominates each.
+    """
+    first = lines[0]
+    kind, relation = first.sampling.kind, first.sampling.relation
+    if relation not in ("add-remove", "replace-one"):
+        raise TacitError(f'the neighbouring relation is "add-remove" or "replace-one", not "{relation}"')
+    if kind in ("without-replacement", "permutation") and relation != "replace-one":
+        # One record more shifts every later batch of such a draw: no bound on a single batch would hold.
+        raise TacitError(f'{kind} sampling is accounted for relation = "replace-one" only')
+    rate = float(first.rates[members].max())
+    if not 0 <= rate <= 1:
+        raise TacitError(f"a sampling rate lies between 0 and 1, and {rate} does not")
+    law, multiplier = _together([(line.mechanism.name, float(line.multipliers[members].min())) for line in lines])
+    epoch = first.step // max(1, math.floor(1 / rate + 1e-9)) if kind == "permutation" else None
+    return _Draw(law, multiplier, 1.0 if kind in ("none", "permutation") or multiplier == 0 else rate, epoch)
 
 
-def _mu(event: dp_accounting.DpEvent) -> float:
-    if isinstance(event, dp_accounting.NoOpDpEvent):
-        return 0.0
-    if isinstance(event, dp_accounting.NonPrivateDpEvent):
-        return math.inf
-    if isinstance(event, dp_accounting.GaussianDpEvent | dp_accounting.LaplaceDpEvent):
-        multiplier = float(event.noise_multiplier)
-        if not multiplier >= 0:
-            raise TacitError(f"a noise multiplier is a number of at least 0, not {multiplier}")
-        return 1 / multiplier if multiplier > 1e-100 else math.inf
-    raise TacitError(f"the privacy of {type(event).__name__} is not known here, so no ε can be given for it")
+def _together(parts: list[tuple[str, float]]) -> tuple[Law, float]:
+    if any(name in ("exact", "unproven") or multiplier == 0 for name, multiplier in parts):
+        return "gaussian", 0.0
+    if len(parts) == 1:
+        return cast(Law, parts[0][0]), parts[0][1]
+    if all(name == "gaussian" for name, _ in parts):
+        return "gaussian", sum(multiplier**-2 for _, multiplier in parts) ** -0.5
+    raise TacitError("two releases of one batch can be accounted only if both are Gaussian")
+
+
+def _worst(draws: Sequence[_Draw]) -> _Draw:
+    if any(draw.multiplier == 0 for draw in draws):
+        return draws[0]._replace(multiplier=0.0)
+    if len({draw.law for draw in draws}) > 1:
+        raise TacitError(
+            "one epoch of a permutation mixes Gaussian and Laplace noise, which cannot be accounted together"
+        )
+    return min(draws, key=lambda draw: draw.multiplier)

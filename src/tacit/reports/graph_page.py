@@ -183,9 +183,9 @@ def _curve(history: Sequence[dict[str, Any]], column: str, logarithmic: bool = F
 
 def _record(learner: GraphLearner) -> Record:
     """As much of a run's record as the privacy statement asks for."""
-    lines = sorted(learner.run_.task.ledger.releases(), key=lambda line: (line.purpose, line.mechanism))
+    lines = sorted(learner.run_.task.ledger.releases(), key=lambda line: (line.purpose, line.mechanism.name))
     released = []
-    for (purpose, mechanism), same in groupby(lines, key=lambda line: (line.purpose, line.mechanism)):
+    for (purpose, mechanism), same in groupby(lines, key=lambda line: (line.purpose, line.mechanism.name)):
         kind = list(same)
         noise = np.concatenate([line.multipliers for line in kind])
         span = float(noise.min()), float(noise.max())

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from tacit.errors import TacitError
-from tacit.privacy.ledger import Array, Ledger, Release
+from tacit.privacy.ledger import Ledger
+from tacit.privacy.release import Array, Release
 from tacit.privacy.statement import Privacy
 from tacit.reports.facts import GRAPH, NODES, THREATS
 from tacit.reports.findings import AUDIT, Findings
@@ -143,11 +144,11 @@ def _released(folder: Path, processes: int) -> Iterator[Released]:
     for (purpose, mechanism), same in groupby(lines, key=_kind):
         kind = list(same)
         noise, rates = _range(line.multipliers for line in kind), _range(line.rates for line in kind)
-        yield Released(purpose, mechanism, len({line.step for line in kind}), noise, rates, kind[0].sampling)
+        yield Released(purpose, mechanism, len({line.step for line in kind}), noise, rates, kind[0].sampling.kind)
 
 
 def _kind(line: Release) -> tuple[str, str]:
-    return line.purpose, line.mechanism
+    return line.purpose, line.mechanism.name
 
 
 def _range(vectors: Iterable[Array]) -> tuple[float, float]:

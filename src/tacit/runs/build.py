@@ -158,20 +158,19 @@ def with_target(
         else:
             scale = algorithm.privacy.paper_noise(sampling, target.epsilon, target.delta)
         algorithm = algorithm.with_noise(by_id(scale, nodes))
-    planned = list(
-        algorithm.privacy.releases(0, nodes)
-    )  # asked in any case: a schedule that lacks a number says so now
+    # Planned even without a budget: this raises if a schedule lacks a value.
+    planned = list(algorithm.privacy.releases(0, nodes, sampling))
     if limit is None:
         return algorithm, None
     if not planned:
         raise TacitError(f"{algorithm.title} does not say what it releases, so it cannot run with a privacy budget")
     lines = plan(algorithm.privacy, algorithm.rounds, sampling, nodes)
-    if any(line.mechanism == "unproven" for line in lines):
+    if any(line.mechanism.name == "unproven" for line in lines):
         raise TacitError(
             f"{algorithm.title} scales its noise to a sensitivity that is not proven for all it covers, which no "
             "budget allows: leave out privacy.budget, or choose another mode"
         )
-    if any(line.mechanism == "exact" for line in lines):
+    if any(line.mechanism.name == "exact" for line in lines):
         raise TacitError(
             f"{algorithm.title} sends values without noise, which no budget allows: "
             "leave out privacy.budget, or choose a private method"

@@ -10,8 +10,9 @@ import torch
 
 from tacit.algorithms import Algorithm
 from tacit.networks import Coordinator
-from tacit.privacy.ledger import Array, Release
-from tacit.privacy.planning import guarantee, plan
+from tacit.privacy.accountant import guarantee
+from tacit.privacy.planning import plan
+from tacit.privacy.release import Array, Release
 from tacit.privacy.statement import Privacy, assess
 from tacit.tasks import Task
 
@@ -80,15 +81,17 @@ class PrivacyMeter:
         if not lines:
             reason = f"{self.algorithm.title} does not say in advance what it releases"
         elif math.isinf(spent.max()):
-            unproven = any(line.mechanism == "unproven" for line in lines)
+            unproven = any(line.mechanism.name == "unproven" for line in lines)
             reason = "the noise follows a sensitivity that is not proven for all that it covers" if unproven else _BARE
         return self._statement(spent, reason, self.algorithm.rounds)
 
     def by(self, rounds: int) -> float | None:
         """The ε that so many rounds cost, by the plan; None where nothing is guaranteed."""
-        privacy, nodes = self.algorithm.privacy, self.task.nodes
-        after = [step for step, _, _ in privacy.releases(rounds, nodes)] if rounds < self.algorithm.rounds else []
-        lines = [line for line in self._plan() if line.step < min(after, default=math.inf)]
+        lines, privacy = self._plan(), self.algorithm.privacy
+        if rounds < self.algorithm.rounds:
+            later = privacy.releases(rounds, self.task.nodes, privacy.sampling(self.task))
+            first = min((release.step for release in later), default=math.inf)
+            lines = [line for line in lines if line.step < first]
         return finite(float(guarantee(lines, self.delta).max())) if lines else None
 
     def _statement(self, spent: Array, reason: str | None, rounds: int) -> Privacy:

@@ -17,7 +17,8 @@ from tacit.graph_learning import (
     write_graph,
 )
 from tacit.networks import Costs
-from tacit.privacy.planning import guarantee, plan
+from tacit.privacy.accountant import guarantee
+from tacit.privacy.planning import plan
 from tacit.runs import storage
 from tacit.runs.observer import Observer
 from tacit.runs.privacy_meter import finite

@@ -30,7 +30,7 @@ def first_step(plan: PlansReleases, rounds: int, task: Task | Signals, t: int) -
     """The first step of round t that releases something; past all steps where there is none."""
     if t >= rounds:
         return sys.maxsize
-    return min((step for step, _, _ in plan.releases(t, task.nodes)), default=0)
+    return min((release.step for release in plan.releases(t, task.nodes, task.sampling)), default=0)
 
 
 def check_journal(
@@ -41,7 +41,7 @@ def check_journal(
     A crash can leave one round in the ledger of which nothing was said.
     """
     last = max((line.step for line in task.ledger.releases()), default=-1)
-    planned = any(list(plan.releases(0, task.nodes)))
+    planned = any(list(plan.releases(0, task.nodes, task.sampling)))
     if planned and last >= first_step(plan, rounds, task, max(t, journal.rounds_sent) + 1) > 0:
         raise TacitError(
             f"{folder / 'journal.sqlite'} knows of less than the ledger, as an older one or a new one does: "

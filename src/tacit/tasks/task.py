@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from tacit.errors import TacitError
-from tacit.privacy.bounded import Bounded, Relation, Sampling, SamplingKind, Source
+from tacit.privacy.bounded import Bounded, Relation, ReleaseContext, Sampling, SamplingKind
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
 from tacit.tasks.clip import Clip
@@ -157,7 +157,7 @@ class Task:
             sampling=self.sampling,
             step=step,
             purpose=purpose,
-            source=self.source,
+            context=self.release_context,
             local=local,
         )
 
@@ -169,9 +169,9 @@ class Task:
         return self.model.smoothness(float(squares.max()))
 
     @property
-    def source(self) -> Source:
+    def release_context(self) -> ReleaseContext:
         """Whose values these are: what a mechanism needs to release them."""
-        return Source(self.nodes, self.ledger, self.noise)
+        return ReleaseContext(self.nodes, self.ledger, self.noise)
 
     def _sum(
         self,

@@ -39,7 +39,7 @@ def sequence_epsilons(releases: Sequence[Release], noise: Array, rates: Array, d
     form and every column is accounted by itself.
     """
     groups = np.arange(noise.shape[1])
-    if releases[0].sampling in ("poisson", "without-replacement"):
+    if releases[0].sampling.kind in ("poisson", "without-replacement"):
         noise = np.sort(noise, axis=0)
         if len(groups) > MAX_SEQUENCES:
             signal = rates * np.sqrt(np.square(1 / noise).sum(axis=0))
@@ -54,7 +54,7 @@ def sequence_epsilons(releases: Sequence[Release], noise: Array, rates: Array, d
 
 def _epsilon(releases: Sequence[Release], noise: Array, rate: float, delta: float) -> float:
     seen = [
-        release._replace(multipliers=np.array([multiplier]), rates=np.array([rate]))
+        release.with_values(np.array([multiplier]), np.array([rate]))
         for release, multiplier in zip(releases, noise.tolist(), strict=True)
         if np.isfinite(multiplier)
     ]

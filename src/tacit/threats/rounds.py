@@ -60,7 +60,7 @@ def mixing_rounds(
     if task.model.shared < task.d:
         return "nodes keep parameters that they do not share, for which no mixing bound is known"
     one_per_round = [release.step for release in releases] == list(range(len(releases)))
-    if not one_per_round or any(release.mechanism != "gaussian" for release in releases):
+    if not one_per_round or any(release.mechanism.name != "gaussian" for release in releases):
         return "the mixing bound needs exactly one release with Gaussian noise per round"
     distinct = graph.period or len(releases)
     if min(distinct, len(releases)) * graph.nodes**3 > MAX_WORK:
