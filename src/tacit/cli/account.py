@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from tacit.cli.app import app, emit, err, say
+from tacit.cli.app import app
+from tacit.cli.output import err, print_json, print_line
 from tacit.errors import TacitError, unknown
 
 if TYPE_CHECKING:
@@ -70,11 +71,11 @@ def account(
         )
     solved = answer.noise_multiplier
     if as_json:
-        emit({"privacy": answer.privacy.as_dict(), **({} if solved is None else {"noise_multiplier": solved})})
+        print_json({"privacy": answer.privacy.as_dict(), **({} if solved is None else {"noise_multiplier": solved})})
         return
-    say(answer.privacy.sentence())
+    print_line(answer.privacy.sentence())
     if solved is not None:
-        say(f"Noise multiplier that gives it{'' if what in MECHANISMS else ', in round 0'}: {solved:.6g}")
+        print_line(f"Noise multiplier that gives it{'' if what in MECHANISMS else ', in round 0'}: {solved:.6g}")
 
 
 def _mechanism(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import warnings
 from typing import Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
 
+from tacit.cli.output import err, print_line
 from tacit.errors import TacitError
 
 app = typer.Typer(
@@ -20,27 +19,15 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-err = Console(stderr=True)
 _TOO_LARGE = "this does not fit into memory: use fewer nodes, a smaller model or a smaller batch"
 INTERRUPTED = 130  # what shells give for Ctrl-C
-_out = Console()
-
-
-def say(line: str) -> None:
-    """A line on standard output, as it is: only a terminal wraps it."""
-    _out.print(line, highlight=False, markup=False, soft_wrap=True, emoji=False)
-
-
-def emit(value: dict[str, Any]) -> None:
-    """One JSON object on standard output, and nothing else there."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def _version(asked: bool) -> None:
     if asked:
         from importlib.metadata import version
 
-        say(f"tacit {version('tacit')}")
+        print_line(f"tacit {version('tacit')}")
         raise typer.Exit
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli.app import app, emit, say
+from tacit.cli.app import app
+from tacit.cli.output import print_json, print_line
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
@@ -70,13 +71,13 @@ def audit(
         else:
             found = attacked(settings, **common, watch=watch)
     if as_json:
-        emit(found.as_dict())
+        print_json(found.as_dict())
     else:
-        say(found.sentence())
+        print_line(found.sentence())
     if folder:
         page = _keep(found, folder)
         if not as_json:
-            say(f"It is kept in {folder}; the page to look at is {page}.")
+            print_line(f"It is kept in {folder}; the page to look at is {page}.")
     if not found.holds:
         raise typer.Exit(1)
 

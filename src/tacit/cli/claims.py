@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from tacit.cli.app import app, emit, say
+from tacit.cli.app import app
+from tacit.cli.output import aligned_table, print_json, print_line
 
 
 @app.command()
@@ -18,7 +19,6 @@ def claims(
     from tacit.audit.papers import stated
     from tacit.audit.tried import TRIED
     from tacit.privacy.statement import rounded_up
-    from tacit.reproduce.reproduce import aligned
     from tacit.runs.progress import counting
 
     rows = stated()
@@ -28,13 +28,13 @@ def claims(
             tried[paper] = TRIED[paper]()
             tell(paper)
     if as_json:
-        emit({"claims": [row.as_dict() for row in rows], "audits": {k: v.as_dict() for k, v in tried.items()}})
+        print_json({"claims": [row.as_dict() for row in rows], "audits": {k: v.as_dict() for k, v in tried.items()}})
         return
     lines = ["| paper | printed ε | by its formula | guaranteed | δ | for each | published settings |", "| --- |"]
     for row in rows:
         spent = "none" if row.guaranteed is None else rounded_up(row.guaranteed)
         cells = [row.paper, f"{row.printed:g}", f"{row.formula:.4g}", spent, f"{row.delta:g}", row.unit]
         lines.append(f"| {' | '.join(cells)} | {row.setting}: {row.note} |")
-    say(aligned("\n".join(lines)))
+    print_line(aligned_table("\n".join(lines)))
     for paper, result in tried.items():
-        say(f"{paper}, attacked: {result.sentence()}.")
+        print_line(f"{paper}, attacked: {result.sentence()}.")

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from tacit.cli.app import INTERRUPTED, app, emit, err, say
+from tacit.cli.app import INTERRUPTED, app
+from tacit.cli.output import aligned_table, err, print_json, print_line
 from tacit.errors import TacitError
 
 
@@ -33,7 +34,6 @@ def compare(
     """Compare methods on one task, at the same guaranteed ε, on the same axis of cost."""
     from tacit.compare import compare as run
     from tacit.compare.compare import markdown
-    from tacit.reproduce.reproduce import aligned
 
     if jobs is not None and jobs < 1:
         raise TacitError(f"--jobs must be at least 1, not {jobs}")
@@ -52,9 +52,9 @@ def compare(
         err.print("Stopped; what is finished is kept, and the same command goes on from there.")
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
-        emit(result)
+        print_json(result)
         return
-    say(aligned(markdown(result["methods"])))
+    print_line(aligned_table(markdown(result["methods"])))
     if result["note"]:
-        say(f"Mind that {result['note']}: the same ε does not mean the same there.")
-    say(f"Everything is in {result['out']}; the page to look at is {result['out']}/report.html.")
+        print_line(f"Mind that {result['note']}: the same ε does not mean the same there.")
+    print_line(f"Everything is in {result['out']}; the page to look at is {result['out']}/report.html.")

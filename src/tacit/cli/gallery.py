@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tacit.cli.app import app, emit, say
+from tacit.cli.app import app
+from tacit.cli.output import aligned_table, print_json, print_line
 
 
 @app.command()
@@ -22,7 +23,6 @@ def gallery(
     """Attack nine broken mechanisms and their sound twins: the audit must tell them apart."""
     from tacit.audit.gallery import GALLERY
     from tacit.privacy.statement import rounded_down, rounded_up
-    from tacit.reproduce.reproduce import aligned
     from tacit.runs.progress import counting
 
     rows = []
@@ -35,7 +35,7 @@ def gallery(
             tell(f"{name}: {'missed' if found.holds else 'found'}")
     right = all(not found.holds and twin.holds for *_, found, twin in rows)
     if as_json:
-        emit(
+        print_json(
             {
                 "exhibits": {
                     name: {"mistake": mistake, "broken": found.as_dict(), "sound": twin.as_dict()}
@@ -54,7 +54,9 @@ def gallery(
             other = next(each for each in twin.points if each.delta == point.delta)
             pairs = [f"{rounded_up(each.guaranteed, 3)} | {rounded_down(each.lower)}" for each in (point, other)]
             lines.append(f"| {name} | {point.delta:g} | {' | '.join(pairs)} | {mistake} |")
-        say(aligned("\n".join(lines)))
-        say("Every mistake is found, and no sound twin accused." if right else "THE AUDIT DOES NOT TELL THEM APART.")
+        print_line(aligned_table("\n".join(lines)))
+        print_line(
+            "Every mistake is found, and no sound twin accused." if right else "THE AUDIT DOES NOT TELL THEM APART."
+        )
     if not right:
         raise typer.Exit(1)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli.app import INTERRUPTED, app, emit, err, say
+from tacit.cli.app import INTERRUPTED, app
+from tacit.cli.output import err, print_json, print_line
 
 if TYPE_CHECKING:
     from tacit.graph_learning import ClientSignals, GraphLearner
@@ -81,7 +82,7 @@ def learn_graph(
     _learn(learner, clients, out)
     result = {**learner.run_.result(), "parameters": learner.parameters_, "out": str(out)}
     if as_json:
-        emit(result)
+        print_json(result)
     else:
         _report(learner, out)
     if learner.run_.stopped and "by hand" in learner.run_.stopped:
@@ -139,15 +140,15 @@ def _where(row: dict[str, float | None]) -> str:
 def _report(learner: GraphLearner, out: Path) -> None:
     learning = learner.run_
     if learning.stopped:
-        say(f"Stopped: {learning.stopped}.")
+        print_line(f"Stopped: {learning.stopped}.")
     ends = {True: ", converged", False: ", not converged", None: ""}[learning.converged]
     shared = ""
     if learner.consensus_ is not None:
         shared = f"; the consensus has {learner.to_networkx().number_of_edges()} edges"
     chosen = ", ".join(f"{key} = {value:.3g}" for key, value in learner.parameters_.items())
-    say(
+    print_line(
         f"{learning.method.title} with {chosen}: {learning.task.n} graphs of {learning.task.d} vertices "
         f"after {learning.t} round{'s' if learning.t > 1 else ''}{ends}{shared}."
     )
-    say(learner.privacy_.sentence())
-    say(f"Everything is in {out}; the page to look at is {out}/report.html.")
+    print_line(learner.privacy_.sentence())
+    print_line(f"Everything is in {out}; the page to look at is {out}/report.html.")

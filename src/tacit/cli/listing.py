@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from tacit.cli.app import app, emit, say
+from tacit.cli.app import app
+from tacit.cli.output import print_json, print_line
 from tacit.errors import unknown
 
 if TYPE_CHECKING:
@@ -48,13 +49,13 @@ def list_(
     kinds = {kind: registry.describe() for kind, registry in registries.items()}
     kinds["experiments"] = {each: read(path).title for each, path in experiments.items()}
     if as_json:
-        emit(kinds)
+        print_json(kinds)
         return
     width = max(len(each) for names in kinds.values() for each in names)
     for kind, names in kinds.items():
-        say(f"{kind}:")
+        print_line(f"{kind}:")
         for each, line in names.items():
-            say(f"  {each:<{width}}  {line}")
+            print_line(f"  {each:<{width}}  {line}")
 
 
 def _one(name: str, registry: Registry[Any] | None, about: str, as_json: bool) -> None:
@@ -66,14 +67,14 @@ def _one(name: str, registry: Registry[Any] | None, about: str, as_json: bool) -
     needed = [key for key, value in options.items() if value is inspect.Parameter.empty]
     defaults = {key: list(v) if isinstance(v, tuple) else v for key, v in options.items() if key not in needed}
     if as_json:
-        emit({"name": name, "about": about, "needed": needed, "defaults": defaults})
+        print_json({"name": name, "about": about, "needed": needed, "defaults": defaults})
         return
-    say(about)
+    print_line(about)
     if options:
-        say("\nparameters:")
+        print_line("\nparameters:")
     for key in options:
         unset = "must be given" if key in needed else "not set"
-        say(f"  {key}: {unset}" if defaults.get(key) is None else f"  {key} = {json.dumps(defaults[key])}")
+        print_line(f"  {key}: {unset}" if defaults.get(key) is None else f"  {key} = {json.dumps(defaults[key])}")
 
 
 def _options(name: str, registry: Registry[Any]) -> dict[str, Any]:

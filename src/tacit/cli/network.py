@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tacit.cli.app import app, err, say
+from tacit.cli.app import app
+from tacit.cli.output import err, print_line
 
 network = typer.Typer(help="Create networks of sites, with one process per organisation.", no_args_is_help=True)
 app.add_typer(network, name="network")
@@ -42,13 +43,13 @@ def init(
 
     with err.status("Preparing data, certificates and noise"):
         files = create_network(folder, sites, Config.load(config, set_ or []), hosts=host or (), noise_seed=noise_seed)
-    say(f"Created {files.network} and one folder for each of {sites} sites:")
+    print_line(f"Created {files.network} and one folder for each of {sites} sites:")
     for node in files.nodes:
-        say(f"  {node.parent}")
-    say(f"Keep {folder}/authority/authority.key secret: it can sign certificates for any site.")
+        print_line(f"  {node.parent}")
+    print_line(f"Keep {folder}/authority/authority.key secret: it can sign certificates for any site.")
     if not host:
-        say(f"Run all sites on this machine: tacit up {folder}")
-    say(f"Run one site: copy {files.network.name} and its folder to the site, side by side, and run there")
-    say(f"  tacit node {files.nodes[0].relative_to(folder)}")
+        print_line(f"Run all sites on this machine: tacit up {folder}")
+    print_line(f"Run one site: copy {files.network.name} and its folder to the site, side by side, and run there")
+    print_line(f"  tacit node {files.nodes[0].relative_to(folder)}")
     if files.simulation is not None:
-        say(f"Simulate the same run: tacit train {files.simulation}")
+        print_line(f"Simulate the same run: tacit train {files.simulation}")

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tacit.cli.app import INTERRUPTED, app, emit, say
+from tacit.cli.app import INTERRUPTED, app
+from tacit.cli.output import print_json, print_line
 
 
 @app.command()
@@ -63,10 +64,10 @@ def _raise_open_file_limit() -> None:
 
 def _report(result: dict[str, Any], run: Any, as_json: bool) -> None:
     if as_json:
-        emit(result)
+        print_json(result)
         return
     if result["stopped"]:
-        say(f"Stopped: {result['stopped']}.")
-    say(f"{result['rounds']} rounds complete.")
-    say(run.privacy.sentence())
-    say(f"Results: {result['out']}")
+        print_line(f"Stopped: {result['stopped']}.")
+    print_line(f"{result['rounds']} rounds complete.")
+    print_line(run.privacy.sentence())
+    print_line(f"Results: {result['out']}")

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tacit.cli.app import app, say
+from tacit.cli.app import app
+from tacit.cli.output import print_line
 
 
 @app.command()
@@ -22,4 +23,4 @@ def report(
     from tacit.reports import PAGE, write_page
 
     page = write_page(runs, out or (runs[0] / PAGE if len(runs) == 1 else Path(PAGE)))
-    say(f"The page is {page}.")
+    print_line(f"The page is {page}.")

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from tacit.cli.app import INTERRUPTED, app, emit, err, say
+from tacit.cli.app import INTERRUPTED, app
+from tacit.cli.output import aligned_table, err, print_json, print_line
 from tacit.errors import TacitError
 
 
@@ -33,13 +34,13 @@ def reproduce(
         raise typer.Exit(INTERRUPTED) from None
     table = result.pop("table", "")
     if as_json:
-        emit(result)
+        print_json(result)
     elif tune:
         for line in result["best"]:
-            say("  ".join(str(value) for value in line.values() if value is not None))
-        say(f"All tries are in {result['out']}/tuning.json, the best for the experiment's file in tuned.toml.")
+            print_line("  ".join(str(value) for value in line.values() if value is not None))
+        print_line(f"All tries are in {result['out']}/tuning.json, the best for the experiment's file in tuned.toml.")
     else:
         small = " (quick: smaller in every way, so not the experiment's numbers)" if quick else ""
-        say(f"{result['title']}: {result['measures']}{small}")
-        say(table)
-        say(f"Everything is in {result['out']}; the page to look at is {result['out']}/report.html.")
+        print_line(f"{result['title']}: {result['measures']}{small}")
+        print_line(aligned_table(table))
+        print_line(f"Everything is in {result['out']}; the page to look at is {result['out']}/report.html.")

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tacit.cli.app import app, emit, err, say
+from tacit.cli.app import app
+from tacit.cli.output import aligned_table, err, print_json, print_line
 from tacit.errors import TacitError
 
 
@@ -20,7 +21,6 @@ def threats(
 ) -> None:
     """Show the ε of a planned run against each adversary, with the reason."""
     from tacit.privacy import Coalition, rounded_up
-    from tacit.reproduce.reproduce import aligned
     from tacit.runs import Config, from_config
     from tacit.threats import analyse_threats
 
@@ -29,17 +29,19 @@ def threats(
     with err.status("Accounting"):
         analysis = analyse_threats(from_config(settings), adversaries=adversaries, planned=True)
     if as_json:
-        emit(analysis.as_dict())
+        print_json(analysis.as_dict())
         return
     lines = ["| adversary | ε at most | reason |", "| --- |"]
     for bound in analysis.bounds:
         epsilon = "none" if bound.epsilon is None else rounded_up(bound.epsilon)
         lines.append(f"| {bound.title} | {epsilon} | {bound.reason} |")
-    say(aligned("\n".join(lines)))
+    print_line(aligned_table("\n".join(lines)))
     first = analysis.bounds[0]
-    say(f"δ = {first.delta:g}, per {first.unit} ({first.relation}) at a node that the adversary does not control.")
+    print_line(
+        f"δ = {first.delta:g}, per {first.unit} ({first.relation}) at a node that the adversary does not control."
+    )
     if analysis.note:
-        say(analysis.note)
+        print_line(analysis.note)
 
 
 def _node_numbers(text: str) -> tuple[int, ...]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli.app import INTERRUPTED, app, emit, err, say
+from tacit.cli.app import INTERRUPTED, app
+from tacit.cli.output import err, print_json, print_line
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def train(
         run = _new(config, settings, out_dir, ranks) if resume is None else _stopped(resume, ranks)
         result = run.go().result()
         if run.coordinator.is_leader:
-            tell = emit if as_json else partial(_report, run)
+            tell = print_json if as_json else partial(_report, run)
             tell(result)
     if run.interrupted:
         raise typer.Exit(INTERRUPTED)
@@ -99,14 +100,14 @@ def _report(run: Run, result: dict[str, Any]) -> None:
     from tacit.runs.metrics import headline
 
     if run.stopped:
-        say(f"Stopped: {run.stopped}.")
-    say(
+        print_line(f"Stopped: {run.stopped}.")
+    print_line(
         f"{run.algorithm.title} over {run.network.graph.description}: "
         f"{headline(result)} after {run.t} rounds, "
         f"{result['bytes'] / 1e6:.1f} MB sent in {result['messages']} messages."
     )
-    say(run.privacy.sentence())
-    say(f"Everything is in {run.out}; the page to look at is {run.out}/report.html.")
+    print_line(run.privacy.sentence())
+    print_line(f"Everything is in {run.out}; the page to look at is {run.out}/report.html.")
     if run.interrupted:
         workers = f" --workers {run.coordinator.processes}" if run.coordinator.processes > 1 else ""
-        say(f"Go on with: tacit train --resume {run.out}{workers}")
+        print_line(f"Go on with: tacit train --resume {run.out}{workers}")

@@ -17,7 +17,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tacit.cli.app import INTERRUPTED, app, emit, err, say
+from tacit.cli.app import INTERRUPTED, app
+from tacit.cli.output import err, print_json, print_line
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def up(
         supervisor.go(show)
     result = supervisor.result()
     if as_json:
-        emit(result)
+        print_json(result)
     else:
         _report(supervisor, result)
     if not supervisor.finished:
@@ -137,13 +138,13 @@ def _report(supervisor: Supervisor, result: dict[str, Any]) -> None:
     rounds_done, rounds = min(site.status.round for site in supervisor.sites), supervisor.network_config.rounds
     if supervisor.finished:
         accuracy = "" if result["accuracy"] is None else f", mean accuracy {result['accuracy']:.1%}"
-        say(f"{result['network']}: all {count} sites finished {rounds_done} rounds{accuracy}")
+        print_line(f"{result['network']}: all {count} sites finished {rounds_done} rounds{accuracy}")
         if supervisor.privacy is not None:
-            say(f"Site with the largest ε: {supervisor.privacy.sentence()}")
-        say(f"Results: {supervisor.folder}. Reports: one per site, such as {first.site.state}/report.html")
+            print_line(f"Site with the largest ε: {supervisor.privacy.sentence()}")
+        print_line(f"Results: {supervisor.folder}. Reports: one per site, such as {first.site.state}/report.html")
     elif supervisor.interrupted:
-        say(f"All {count} sites stopped at round {rounds_done} of {rounds}.")
-        say(f"Resume with: tacit up {supervisor.folder}")
+        print_line(f"All {count} sites stopped at round {rounds_done} of {rounds}.")
+        print_line(f"Resume with: tacit up {supervisor.folder}")
     else:
         err.print("error:", result["error"], style="red", highlight=False, soft_wrap=True, markup=False, emoji=False)
-        say(f"All {count} sites stopped. Logs: one per site, such as {supervisor.folder / first.name}/log.jsonl")
+        print_line(f"All {count} sites stopped. Logs: one per site, such as {supervisor.folder / first.name}/log.jsonl")

@@ -50,17 +50,4 @@ def reproduce(
     storage.write(folder / "table.csv", columns.as_csv(experiment, rows).encode())
     storage.write_json(folder / "results.json", summary)
     storage.write(folder / PAGE, page(experiment, rows, name, quick).encode())
-    return {**summary, "table": aligned(text)}
-
-
-def aligned(markdown: str) -> str:
-    """The same table for a terminal, its columns lined up.
-
-    >>> print(aligned("| a | bcd |\\n| --- | --- |\\n| 12 | 3 |"))
-    a   bcd
-    12  3
-    """
-    lines = [line.strip("| ").split(" | ") for line in markdown.splitlines()]
-    kept = lines[:1] + lines[2:]
-    widths = [max(map(len, column)) for column in zip(*kept, strict=True)]
-    return "\n".join("  ".join(f"{c:<{w}}" for c, w in zip(line, widths, strict=True)).rstrip() for line in kept)
+    return {**summary, "table": text}

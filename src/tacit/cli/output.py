@@ -1,0 +1,35 @@
+"""What commands print: results on standard output, progress and messages on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from rich.console import Console
+
+err = Console(stderr=True)
+_out = Console()
+
+
+def print_line(line: str) -> None:
+    """Print one line on standard output, unchanged. Only a terminal wraps it."""
+    _out.print(line, highlight=False, markup=False, soft_wrap=True, emoji=False)
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """Print one JSON object on standard output."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def aligned_table(markdown: str) -> str:
+    """A Markdown table as text with aligned columns.
+
+    >>> print(aligned_table("| a | bcd |\\n| --- | --- |\\n| 12 | 3 |"))
+    a   bcd
+    12  3
+    """
+    lines = [line.strip("| ").split(" | ") for line in markdown.splitlines()]
+    rows = lines[:1] + lines[2:]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
