@@ -30,7 +30,7 @@ STEPS: dict[str, Callable[[int, float], float]] = {
 
 def problem(d: int) -> ClientProblem:
     """Return a problem on a random graph with z scaled to maximum 1 and ζ = 0, as pygsp2 requires."""
-    z = Signals(synthetic.rbf(d, 1, 200, least=0.95, seed=0).signals).mean(0).use_locally()
+    z = Signals(synthetic.rbf(d, 1, 200, min_weight=0.95, seed=0).signals).mean(0).use_locally()
     z = z / z.max()
     beta, nothing = default_parameters(z).beta, z.new_zeros(1)
     floor = floors(row_means(z), 1.0, nothing + 4 * beta, 0.0, d)

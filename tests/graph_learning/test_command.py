@@ -70,12 +70,12 @@ def test_rounds(tacit, files):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("1,2\n3,x\n", 'a.csv: signal 1 has "x" in column 1, which is no number'),
-        ("1,2\n3\n", "a.csv: signal 1 has 1 values, and the first line 2"),
+        ("1,2\n3,x\n", "a.csv, line 2, column 2: not a number"),
+        ("1,2\n3\n", "a.csv, line 2: 1 values, but the first line has 2"),
         ("1,2\n,4\n", "client 0 hold a value that is not finite, in row 1, column 0"),
         ("", "a.csv is empty"),
         ("1,2,3\n4,5,7\n", "client 0 has signals on 3 vertices and client 1 on 8"),
-        ("p,q,r,s,t,u,v,w\n" + "1,2,3,4,5,6,7,8\n" * 2, "names other vertices than"),
+        ("p,q,r,s,t,u,v,w\n" + "1,2,3,4,5,6,7,8\n" * 2, "name different vertices"),
     ],
 )
 def test_bad_files(tacit, files, tmp_path, text, sentence):
@@ -95,8 +95,8 @@ def test_bad_options(tacit, files, tmp_path):
     (tmp_path / "broken.npz").write_text("no archive")
     for args, sentence in [
         ((*files, "--epsilon", "1"), "noise protects only what is clipped"),
-        (("none.csv",), "there is no file none.csv"),
-        (("broken.npz",), "broken.npz cannot be read as arrays of numbers"),
+        (("none.csv",), "File not found: none.csv"),
+        (("broken.npz",), "broken.npz cannot be read as an .npz archive"),
         ((*files, "--out", "full"), "full holds something already"),
         (("a.csv",), "one client has nobody to agree with"),
         ((*files, "--rounds", "0"), "rounds must be at least 1"),

@@ -5,7 +5,7 @@ import pytest
 
 from tacit.errors import TacitError
 from tacit.graph_learning import IGL, PPGL, GraphLearner, synthetic
-from tacit.graph_learning.metrics import scores, triangles
+from tacit.graph_learning.scores import edge_scores, triangles
 from tacit.graphs import star
 
 DATA = synthetic.rbf(clients=3, signals=60, seed=0)
@@ -18,7 +18,7 @@ def test_it_learns_and_exports():
     assert (learner.graphs_ >= 0).all()
     assert learner.converged_
     assert learner.privacy_.guaranteed is None
-    assert scores(triangles(learner.graphs_), DATA.graphs).f1 > 0.5
+    assert edge_scores(triangles(learner.graphs_), DATA.graphs).f1 > 0.5
     graph = learner.to_networkx(0, [f"v{i}" for i in range(20)])
     assert set(graph) == {f"v{i}" for i in range(20)}
     assert all(data["weight"] == learner.graphs_[0][int(a[1:]), int(b[1:])] for a, b, data in graph.edges(data=True))
@@ -58,7 +58,7 @@ def test_once_is_better_than_rounds_at_the_same_epsilon():
     options = {"epsilon": 8.0, "clip": 20.0, "beta": 0.02, "rho": 0.2, "lam": 0.05, "seed": 0}
     once = GraphLearner(**options).fit(data.signals)
     rounds = GraphLearner(release="rounds", rounds=50, K=1, step=0.01, initial=0.1, **options).fit(data.signals)
-    errors = [scores(triangles(each.graphs_), data.graphs).relative_error for each in (once, rounds)]
+    errors = [edge_scores(triangles(each.graphs_), data.graphs).relative_error for each in (once, rounds)]
     assert errors[0] < errors[1]
 
 

@@ -85,7 +85,7 @@ def test_steps_of_a_thousand_vertices_fall_and_stay_finite():
 def test_batches_do_not_change_the_solution(monkeypatch):
     own = problem(1, 12, n=5)
     together = solve(own).w
-    monkeypatch.setattr("tacit.graph_learning.solver._AT_ONCE", 1)
+    monkeypatch.setattr("tacit.graph_learning.solver._BATCH_ENTRIES", 1)
     assert torch.allclose(solve(own).w, together, rtol=1e-9, atol=1e-12)
 
 

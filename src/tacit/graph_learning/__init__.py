@@ -1,22 +1,16 @@
 """Learn graphs from private signals (PPGL and its baselines). The signals stay with the clients."""
 
-from tacit.graph_learning import data, metrics, synthetic
+from tacit.graph_learning import data, scores, synthetic
 from tacit.graph_learning.baselines import IGL, FedAvg
+from tacit.graph_learning.default_parameters import ProblemParameters, default_parameters
 from tacit.graph_learning.files import ClientSignals, read_clients, write_graph
+from tacit.graph_learning.grid_search import SearchResult, f1_against, grid_search, paper_grid_search
 from tacit.graph_learning.learner import EDGE_THRESHOLD, GraphLearner, matrices, to_networkx
 from tacit.graph_learning.method import GraphMethod, graph_methods
 from tacit.graph_learning.observer import GraphObserver
 from tacit.graph_learning.ppgl import PPGL
 from tacit.graph_learning.run import GraphLearningRun
 from tacit.graph_learning.score_metrics import GraphScore
-from tacit.graph_learning.selection import (
-    ProblemParameters,
-    SearchResult,
-    default_parameters,
-    f1_against,
-    grid_search,
-    paper_grid_search,
-)
 from tacit.graph_learning.sensitivity import classical_noise_multiplier
 from tacit.graph_learning.signals import Signals
 from tacit.graph_learning.triangle import pair_vertices
@@ -42,10 +36,10 @@ __all__ = [
     "graph_methods",
     "grid_search",
     "matrices",
-    "metrics",
     "pair_vertices",
     "paper_grid_search",
     "read_clients",
+    "scores",
     "synthetic",
     "to_networkx",
     "write_graph",

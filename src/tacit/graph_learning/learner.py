@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import TacitError
+from tacit.graph_learning.default_parameters import ProblemParameters, check_neighbours, with_defaults
 from tacit.graph_learning.method import GraphMethod, graph_methods
 from tacit.graph_learning.observer import GraphObserver
 from tacit.graph_learning.run import GraphLearningRun
-from tacit.graph_learning.selection import ProblemParameters, check_neighbours, with_defaults
 from tacit.graph_learning.signals import Signals
 from tacit.graph_learning.triangle import vertex_count
 from tacit.graphs import Graph, complete

@@ -1,15 +1,16 @@
-"""The exact solution of every client's problem (9), by Newton's method on its dual, of d variables instead of p.
+"""The exact solution of every client's problem (9), by Newton's method on its dual, which has d variables instead of p.
 
 With c = z̄ − ργ w_con and κ = 4β + ργ the problem is min over w ≥ 0 of cᵀw + κ/2 ‖w‖² − α 1ᵀ log(S w + ζ). Its dual is
 
     max over u > 0 of   −κ/2 ‖w(u)‖² + α 1ᵀ log u − ζ 1ᵀ u + const,   w(u) = max(0, Sᵀu − c) / κ
 
-with gradient α/u − ζ − S w(u) and Hessian −(A + diag(A 1))/κ − diag(α/u²), A the adjacency matrix of the pairs where
-w(u) > 0: d-by-d, so memory is O(p). The weights come out exactly zero where there is no edge, for any ζ ≥ 0.
+with gradient α/u − ζ − S w(u) and Hessian −(A + diag(A 1))/κ − diag(α/u²), where A is the adjacency matrix of the pairs
+with w(u) > 0. The Hessian is d-by-d, so memory is O(p). Weights of pairs that are not edges are exactly 0, for any
+ζ ≥ 0.
 
-**Convergence.** With x = u (S w(u) + ζ)/α the duality gap is α Σ_i (x_i − 1 − log x_i), and as the problem is
-κ-strongly convex, ‖w(u) − w*‖ ≤ √(2 gap/κ). We stop when that is at most `tolerance` ‖w(u)‖: a proven bound on the
-relative error.
+**Stopping rule.** With x = u (S w(u) + ζ)/α the duality gap is α Σ_i (x_i − 1 − log x_i). The problem is κ-strongly
+convex, so ‖w(u) − w*‖ ≤ √(2 gap/κ). The solver stops when this bound is at most `tolerance` ‖w(u)‖: the relative error
+is proven.
 """
 
 from __future__ import annotations
@@ -23,14 +24,21 @@ from tacit.errors import TacitError
 from tacit.graph_learning.problem import ClientProblem
 from tacit.graph_learning.triangle import to_matrix, to_triangle
 
-_MOST = 200  # Newton steps; ten to twenty are usual
-_AT_ONCE = 1 << 24  # numbers in a batch of matrices
+_MAX_NEWTON_STEPS = 200  # 10 to 20 are usual
+_MAX_HALVINGS = 40
+_BATCH_ENTRIES = 1 << 24  # matrix entries that are solved in one batch
 _EPS = torch.finfo(torch.float64).eps
-_LOOSE = 1e-4  # the largest error that rounding excuses
+_MAX_ROUNDING_ERROR = 1e-4  # a larger error is never attributed to rounding
 
 
 class Solution(NamedTuple):
-    """Graphs (n, p), dual variables u (n, d) to start the next solution from, and the proven relative errors (n,)."""
+    """The solution of every client's problem.
+
+    Attributes:
+        w: The graphs, (n, p).
+        u: The dual variables, (n, d). They are a good start for a similar problem.
+        error: The proven relative errors of the graphs, (n,).
+    """
 
     w: Tensor
     u: Tensor
@@ -38,9 +46,18 @@ class Solution(NamedTuple):
 
 
 def solve(problem: ClientProblem, start: Tensor | None = None, tolerance: float = 1e-9) -> Solution:
-    """Solve problem (9) of every client; `start` are dual variables of a problem like it."""
+    """Solve problem (9) of every client.
+
+    Args:
+        problem: The clients' problems.
+        start: Dual variables (n, d) to start from, such as the solution of a similar problem.
+        tolerance: The relative error to reach.
+
+    Raises:
+        TacitError: If a problem is so badly conditioned that it cannot be solved to this error.
+    """
     c = problem.z - problem.pull[:, None] * problem.con
-    d, rows = problem.d, max(1, _AT_ONCE // problem.d**2)
+    d, rows = problem.d, max(1, _BATCH_ENTRIES // problem.d**2)
     u = initial_dual(problem, c) if start is None else start
     parts = [
         _newton(
@@ -52,7 +69,10 @@ def solve(problem: ClientProblem, start: Tensor | None = None, tolerance: float 
 
 
 def initial_dual(problem: ClientProblem, c: Tensor) -> Tensor:
-    """Where all c_ij are the client's median one, u is the positive root of 2 (d − 1) u² − (d − 1) c u = α κ."""
+    """Return the dual variables (n, d) that solve the problem if every c_ij equals the client's median.
+
+    They are the positive root u of 2 (d − 1) u² − (d − 1) c u = α κ.
+    """
     middle = c.median(1).values / 2
     root = (middle + (middle.square() + 2 * problem.alpha * problem.kappa / (problem.d - 1)).sqrt()) / 2
     return root[:, None].expand(-1, problem.d).clone()
@@ -63,25 +83,25 @@ def _newton(
 ) -> tuple[Tensor, Tensor, Tensor]:
     square = to_matrix(c, d, diagonal=torch.inf)
     k = kappa[:, None]
-    for _ in range(_MOST):
+    for _ in range(_MAX_NEWTON_STEPS):
         excess = (u[:, :, None] + u[:, None, :]).sub_(square).clamp_(min=0)  # κ W
         degree = excess.sum(2) / k
-        error, least = _error(u, degree, excess, square, kappa, alpha, zeta)
-        done = error <= least.clamp(min=tolerance, max=max(tolerance, _LOOSE))
+        error, rounding = _error(u, degree, excess, square, kappa, alpha, zeta)
+        done = error <= rounding.clamp(min=tolerance, max=max(tolerance, _MAX_ROUNDING_ERROR))
         if bool(done.all()):
             break
         active = (excess > 0).to(u.dtype)
-        slope = degree + zeta - alpha / u  # of the dual, its sign turned: we minimise
+        slope = degree + zeta - alpha / u  # the gradient of the negated dual, which is minimised
         active.diagonal(dim1=1, dim2=2).add_(active.sum(2) + k * alpha / u.square())
         factor, failed = torch.linalg.cholesky_ex(active)
         if bool(failed.any()):
-            raise TacitError("a graph could not be computed: beta is too small for these signals")
+            raise TacitError("A graph could not be computed: beta is too small for these signals, increase it")
         step = torch.cholesky_solve((k * slope)[:, :, None], factor)[:, :, 0].neg_()
-        u = torch.where(done[:, None], u, _searched(square, u, step, slope, excess, k, alpha, zeta))
+        u = torch.where(done[:, None], u, _line_search(square, u, step, slope, excess, k, alpha, zeta))
     else:
         raise TacitError(
-            f"a graph could not be computed to a relative error of {tolerance:g} in {_MOST} Newton steps: "
-            "beta is too small for these signals"
+            f"A graph could not be computed to a relative error of {tolerance:g} in {_MAX_NEWTON_STEPS} Newton steps: "
+            "beta is too small for these signals, increase it"
         )
     return to_triangle(excess).div_(k), u, error
 
@@ -89,11 +109,11 @@ def _newton(
 def _error(
     u: Tensor, degree: Tensor, excess: Tensor, square: Tensor, kappa: Tensor, alpha: float, zeta: float
 ) -> tuple[Tensor, Tensor]:
-    """The bound √(2 gap/κ) ÷ ‖w‖, and what rounding makes of it where the gap is none: κ w_ij = u_i + u_j − c_ij."""
+    """Return the error bound √(2 gap/κ) ÷ ‖w‖, and the value that rounding alone gives it when the gap is 0."""
     x = u * (degree + zeta) / alpha - 1
     size = (excess.square().sum((1, 2)).div(2).sqrt() / kappa).clamp(min=1e-300)
     terms = torch.where(excess > 0, square.abs(), 0.0).sum(2) + 2 * u.amax(1, keepdim=True) * (excess > 0).sum(2)
-    blurred = _EPS * (4 + u * terms / (kappa[:, None] * alpha))
+    blurred = _EPS * (4 + u * terms / (kappa[:, None] * alpha))  # of x, since κ w_ij = u_i + u_j − c_ij
 
     def bound(gap: Tensor) -> Tensor:
         return (2 * alpha * gap / kappa).sqrt() / size
@@ -101,13 +121,13 @@ def _error(
     return bound((x - torch.log1p(x)).clamp_(min=0).sum(1)), bound(blurred.square().sum(1))
 
 
-def _searched(
+def _line_search(
     square: Tensor, u: Tensor, step: Tensor, slope: Tensor, excess: Tensor, k: Tensor, alpha: float, zeta: float
 ) -> Tensor:
-    """u + s · step with s halved, client by client, until u stays positive and the dual falls enough.
+    """Return u + s · step, where s is halved per client until u is positive and the negated dual decreases enough.
 
-    It has fallen where it still falls at the end of the step, for it is convex: that holds where its values, large and
-    nearly alike, cannot be told apart.
+    The function is convex, so it has decreased if it still decreases at the end of the step. This second test works
+    when the function values are too large and too similar to compare.
     """
 
     def value(u: Tensor, excess: Tensor) -> Tensor:
@@ -115,13 +135,13 @@ def _searched(
 
     inside = (-u / step).masked_fill(step >= 0, torch.inf).amin(1, keepdim=True)
     length = (0.95 * inside).clamp(max=1.0)
-    now, falls = value(u, excess), (slope * step).sum(1, keepdim=True)
-    for _ in range(40):
-        tried = u + length * step
-        after = (tried[:, :, None] + tried[:, None, :]).sub_(square).clamp_(min=0)
-        still = ((after.sum(2) / k + zeta - alpha / tried) * step).sum(1, keepdim=True)
-        enough = (value(tried, after) <= now + 1e-4 * length * falls) | (still <= -1e-3 * falls)
+    now, decrease = value(u, excess), (slope * step).sum(1, keepdim=True)
+    for _ in range(_MAX_HALVINGS):
+        trial = u + length * step
+        after = (trial[:, :, None] + trial[:, None, :]).sub_(square).clamp_(min=0)
+        slope_after = ((after.sum(2) / k + zeta - alpha / trial) * step).sum(1, keepdim=True)
+        enough = (value(trial, after) <= now + 1e-4 * length * decrease) | (slope_after <= -1e-3 * decrease)
         if bool(enough.all()):
             break
         length = torch.where(enough, length, length / 2)
-    return tried
+    return trial

@@ -1,7 +1,7 @@
-"""Graphs and signals to try methods on: random graphs that share a part, and smooth signals on them (Section V-A).
+"""Synthetic graphs and signals: random graphs with a common part, and smooth signals on them (Section V-A).
 
-A graph G₀ is drawn; a share q of its edges, drawn at random, is the consensus; each client adds (1 − q)|E₀| random
-edges of its own to that. Signals of client i are N(0, L_i⁺ + σ_w² I). All is a function of the seed.
+A base graph G₀ is drawn. A random share q of its edges is the consensus. Each client adds (1 − q)|E₀| random edges of
+its own to the consensus. The signals of client i are drawn from N(0, L_i⁺ + σ_w² I). The seed determines everything.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ from tacit.privacy.ledger import Array
 
 @dataclass(frozen=True)
 class Synthetic:
-    """Signals of each client (N_i, d), the graphs they come from (n, p), and what those have in common (p,)."""
+    """Synthetic signals and the graphs that they were drawn from.
+
+    Attributes:
+        signals: The signals of each client, (N_i, d).
+        graphs: The clients' true graphs, (n, p).
+        consensus: The part that the graphs have in common, (p,).
+    """
 
     signals: list[Array]
     graphs: Array
@@ -34,11 +40,23 @@ def rbf(
     *,
     q: float | Sequence[float] = 0.5,
     width: float = 0.5,
-    least: float = 0.7,
+    min_weight: float = 0.7,
     sigma_w: float = 0.1,
     seed: int | Sequence[int] = 0,
 ) -> Synthetic:
-    """The paper's: vertices in the unit square, weights exp(−dist²/2σ_r²) with σ_r = `width`, none below `least`.
+    """Return signals on random geometric graphs with RBF weights, as in the paper.
+
+    Vertices are uniform in the unit square. The weight of a pair is exp(−dist²/2σ_r²).
+
+    Args:
+        vertices: d.
+        clients: The number of clients.
+        signals: The number of signals per client, one for all or one per client.
+        q: The share of common edges, one for all or one per client (see `from_graph`).
+        width: σ_r.
+        min_weight: Pairs with a smaller weight are not edges.
+        sigma_w: σ_w, the standard deviation of the noise on the signals.
+        seed: The seed of all random numbers.
 
     >>> data = rbf(clients=2, signals=[10, 30], q=0.5, seed=1)
     >>> [x.shape for x in data.signals], data.graphs.shape
@@ -48,7 +66,7 @@ def rbf(
     places = rng.uniform(size=(vertices, 2))
     first, second = np.triu_indices(vertices, 1)
     w = np.exp(-((places[first] - places[second]) ** 2).sum(1) / (2 * width**2))
-    return from_graph(np.where(w >= least, w, 0.0), clients, signals, q=q, sigma_w=sigma_w, seed=rng)
+    return from_graph(np.where(w >= min_weight, w, 0.0), clients, signals, q=q, sigma_w=sigma_w, seed=rng)
 
 
 def erdos_renyi(
@@ -61,7 +79,7 @@ def erdos_renyi(
     sigma_w: float = 0.1,
     seed: int | Sequence[int] = 0,
 ) -> Synthetic:
-    """Every pair is an edge with the same probability; weights are 1."""
+    """Return signals on Erdős–Rényi graphs: every pair is an edge with `probability`, weights are 1."""
     rng = np.random.default_rng(seed)
     w = (rng.uniform(size=pair_count(vertices)) < probability).astype(np.float64)
     return from_graph(w, clients, signals, q=q, sigma_w=sigma_w, seed=rng)
@@ -77,9 +95,9 @@ def barabasi_albert(
     sigma_w: float = 0.1,
     seed: int | Sequence[int] = 0,
 ) -> Synthetic:
-    """Every new vertex links to `links` others, those with many links first; weights are 1."""
+    """Return signals on Barabási–Albert graphs: every new vertex gets `links` edges, weights are 1."""
     if not 1 <= links < vertices:
-        raise TacitError(f"links must be at least 1 and below the {vertices} vertices, not {links}")
+        raise TacitError(f"links must be in 1 to {vertices - 1} for {vertices} vertices, got {links}")
     rng = np.random.default_rng(seed)
     graph = nx.barabasi_albert_graph(vertices, links, seed=int(rng.integers(2**31)))
     w = nx.to_numpy_array(graph)[np.triu_indices(vertices, 1)]
@@ -95,18 +113,23 @@ def from_graph(
     sigma_w: float = 0.1,
     seed: int | Sequence[int] | np.random.Generator = 0,
 ) -> Synthetic:
-    """Clients' graphs and signals around the graph w (p,). With a q for each client, each keeps that share of w itself,
-    and w is what they have in common (the paper's Table III)."""
+    """Return clients' graphs and signals derived from the base graph w (p,).
+
+    With one q for all clients, a random share q of the edges of w is the consensus, which all clients have. With one q
+    per client, w is the consensus, and each client keeps its own random share of it (the paper's Table III).
+    """
     rng = np.random.default_rng(seed)
     base = np.asarray(w, np.float64)
     counts = [signals] * clients if isinstance(signals, int | np.integer) else [int(count) for count in signals]
     shares = np.asarray(q, np.float64)
     if clients < 1 or len(counts) != clients or min(counts) < 1:
-        raise TacitError(f"{clients} clients need as many numbers of signals, each at least 1, not {counts}")
+        raise TacitError(
+            f"signals must be at least 1, one number for all or one for each of {clients} clients, got {signals}"
+        )
     if shares.shape not in ((), (clients,)) or not ((shares >= 0) & (shares <= 1)).all():
-        raise TacitError(f"q is a share from 0 to 1, one for all or one a client, not {q}")
+        raise TacitError(f"q must be in [0, 1], one value for all clients or one per client, got {q}")
     if not sigma_w >= 0:
-        raise TacitError(f"sigma_w must be 0 or more, not {sigma_w}")
+        raise TacitError(f"sigma_w must be at least 0, got {sigma_w}")
     if shares.ndim:
         consensus = base
         graphs = np.stack([add_random_edges(keep_random_edges(base, share, rng), base, rng) for share in shares])
@@ -119,16 +142,16 @@ def from_graph(
 
 
 def keep_random_edges(w: Array, share: float, rng: np.random.Generator) -> Array:
-    """w with a random share of its edges, the others gone."""
+    """Return w with only a random share of its edges."""
     edges = np.flatnonzero(w)
-    stay = rng.permutation(edges)[: round(share * len(edges))]
+    chosen = rng.permutation(edges)[: round(share * len(edges))]
     result = np.zeros_like(w)
-    result[stay] = w[stay]
+    result[chosen] = w[chosen]
     return result
 
 
 def add_random_edges(w: Array, like: Array, rng: np.random.Generator) -> Array:
-    """w with new edges at random places, until it has as many as the graph `like`, whose weights they take."""
+    """Return w with random edges added until it has as many as `like`. Their weights are drawn from `like`."""
     count = np.count_nonzero(like) - np.count_nonzero(w)
     result = w.copy()
     if count:
@@ -137,7 +160,7 @@ def add_random_edges(w: Array, like: Array, rng: np.random.Generator) -> Array:
 
 
 def smooth_signals(w: npt.ArrayLike, count: int, sigma_w: float, rng: np.random.Generator) -> Array:
-    """`count` signals N(0, L⁺ + σ_w² I) (28) on the graph w, a row each."""
+    """Return `count` signals from N(0, L⁺ + σ_w² I) on the graph w (Eq. 28), one per row."""
     weights = np.asarray(w, np.float64)
     d = vertex_count(len(weights))
     laplacian = np.zeros((d, d))

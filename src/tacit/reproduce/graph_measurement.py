@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import TacitError
-from tacit.graph_learning import GraphLearningRun, GraphObserver, Signals, data, matrices, metrics, synthetic
+from tacit.graph_learning import GraphLearningRun, GraphObserver, Signals, data, matrices, scores, synthetic
 from tacit.graphs import complete
 from tacit.networks import Simulated
 from tacit.privacy.ledger import Array
@@ -103,21 +103,21 @@ def _edges(made: synthetic.Synthetic) -> Judge:
     def judge(run: GraphLearningRun, learner: LearnerSettings, threshold: float) -> dict[str, float]:
         only = slice(None) if learner.client is None else slice(learner.client, learner.client + 1)
         truth = made.consensus if learner.judged == "consensus" else made.graphs[only]
-        found = metrics.scores(_judged(run, learner), truth, threshold)._asdict()
+        found = scores.edge_scores(_judged(run, learner), truth, threshold)._asdict()
         return found if run.weights is None else {**found, "gamma": float(run.weights[only].mean())}
 
     return judge
 
 
-def _communities(views: data.Views) -> Judge:
+def _communities(views: data.ObjectViews) -> Judge:
     def judge(run: GraphLearningRun, learner: LearnerSettings, threshold: float) -> dict[str, float]:
-        found = [metrics.community_scores(w, views.labels) for w in matrices(_judged(run, learner))]
-        return metrics.CommunityScores(*(float(np.mean(each)) for each in zip(*found, strict=True)))._asdict()
+        found = [scores.community_scores(w, views.labels) for w in matrices(_judged(run, learner))]
+        return scores.CommunityScores(*(float(np.mean(each)) for each in zip(*found, strict=True)))._asdict()
 
     return judge
 
 
-def _reconstructions(brains: data.Brains, seed: int) -> Judge:
+def _reconstructions(brains: data.BrainSignals, seed: int) -> Judge:
     """Every subject's test signals, filled in by its graph; the mean over subjects and over masks."""
     rng = np.random.default_rng((seed, 1))
     masks = [rng.choice(brains.signals[0].shape[1], _MASKED, replace=False) for _ in range(_MASKS)]
@@ -125,7 +125,7 @@ def _reconstructions(brains: data.Brains, seed: int) -> Judge:
     def judge(run: GraphLearningRun, learner: LearnerSettings, threshold: float) -> dict[str, float]:
         graphs = matrices(np.broadcast_to(_judged(run, learner), (len(brains.test), run.task.p)))
         each = [
-            metrics.reconstruction_error(x, mask, w) for x, w in zip(brains.test, graphs, strict=True) for mask in masks
+            scores.reconstruction_error(x, mask, w) for x, w in zip(brains.test, graphs, strict=True) for mask in masks
         ]
         return {"reconstruction_error": float(np.mean(each))}
 
@@ -181,9 +181,9 @@ def _best(whole: str) -> GridPoint:
             run = _learning(study, GridPoint(*point, 0.0), instance, seed, _ROUGH)
             try:
                 run.go()
-                scores = [instance.judge(run, study.learner, cut)[grid.best] for cut in grid.threshold]
+                values = [instance.judge(run, study.learner, cut)[grid.best] for cut in grid.threshold]
             except TacitError:  # it diverges there, and is no choice
-                scores = [-sign * math.inf] * len(grid.threshold)
-            for cut, score in zip(grid.threshold, scores, strict=True):
+                values = [-sign * math.inf] * len(grid.threshold)
+            for cut, score in zip(grid.threshold, values, strict=True):
                 totals[GridPoint(*point, cut)] += sign * score
     return max(totals, key=lambda point: totals[point])

@@ -1,4 +1,4 @@
-"""How good learned graphs are: as a classification of pairs, as weights, as communities, and for filling in signals."""
+"""Scores of learned graphs: as a set of edges, as weights, as communities, and for reconstructing signals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from tacit.privacy.ledger import Array
 
 
 class EdgeScores(NamedTuple):
-    """Precision, recall, F1 (29) and relative error (30); of several graphs, the means over them."""
+    """Precision, recall and F1 of the edges (Eq. 29), and the relative error of the weights (Eq. 30).
+
+    The scores of several graphs are their means.
+    """
 
     precision: float
     recall: float
@@ -25,7 +28,7 @@ class EdgeScores(NamedTuple):
 
 
 class CommunityScores(NamedTuple):
-    """Normalised mutual information, Rand index, and Fowlkes–Mallows index, against known labels."""
+    """Normalised mutual information, Rand index and Fowlkes–Mallows index of communities against known labels."""
 
     nmi: float
     ri: float
@@ -33,21 +36,23 @@ class CommunityScores(NamedTuple):
 
 
 def edges(w: npt.ArrayLike, threshold: float = 1e-4) -> npt.NDArray[np.bool_]:
-    """Which pairs are edges: those above `threshold` times the largest weight of their graph."""
+    """Return which pairs are edges: those above `threshold` times the largest weight of their graph."""
     rows = np.asarray(w, np.float64)
     result: npt.NDArray[np.bool_] = rows > threshold * np.maximum(rows.max(-1, keepdims=True), 1e-300)
     return result
 
 
-def scores(learned: npt.ArrayLike, truth: npt.ArrayLike, threshold: float = 1e-4) -> EdgeScores:
-    """Graphs (p,) or (n, p) against the true ones; what has no edges has precision 0.
+def edge_scores(learned: npt.ArrayLike, truth: npt.ArrayLike, threshold: float = 1e-4) -> EdgeScores:
+    """Compare learned graphs (p,) or (n, p) with the true ones. A graph without edges has precision 0.
 
-    >>> scores([1.0, 0.5, 0.0], [1.0, 0.0, 0.0])
+    >>> edge_scores([1.0, 0.5, 0.0], [1.0, 0.0, 0.0])
     EdgeScores(precision=0.5, recall=1.0, f1=0.666..., relative_error=0.5)
     """
     w, true = np.atleast_2d(np.asarray(learned, np.float64)), np.atleast_2d(np.asarray(truth, np.float64))
     if w.shape[-1] != true.shape[-1]:
-        raise TacitError(f"graphs of {w.shape[-1]} and of {true.shape[-1]} pairs cannot be compared")
+        raise TacitError(
+            f"Learned and true graphs must have the same size, got {w.shape[-1]} and {true.shape[-1]} pairs"
+        )
     found, there = edges(w, threshold), np.broadcast_to(true > 0, w.shape)
     hits = (found & there).sum(1)
     precision, recall = hits / np.maximum(found.sum(1), 1), hits / np.maximum(there.sum(1), 1)
@@ -57,14 +62,16 @@ def scores(learned: npt.ArrayLike, truth: npt.ArrayLike, threshold: float = 1e-4
     return EdgeScores(*(float(each.mean()) for each in (precision, recall, f1, error)))
 
 
-def best_scores(learned: npt.ArrayLike, truth: npt.ArrayLike, thresholds: npt.ArrayLike | None = None) -> EdgeScores:
-    """The scores at the threshold with the best F1, for experiments where the truth is known."""
+def best_edge_scores(
+    learned: npt.ArrayLike, truth: npt.ArrayLike, thresholds: npt.ArrayLike | None = None
+) -> EdgeScores:
+    """Return the scores at the threshold with the best F1. Only for experiments in which the truth is known."""
     tried = np.concatenate([[1e-4], np.geomspace(1e-3, 0.5, 28)]) if thresholds is None else np.asarray(thresholds)
-    return max((scores(learned, truth, float(at)) for at in tried), key=lambda found: found.f1)
+    return max((edge_scores(learned, truth, float(at)) for at in tried), key=lambda found: found.f1)
 
 
 def communities(square: npt.ArrayLike, seed: int = 0) -> npt.NDArray[np.int64]:
-    """A label for each vertex by Louvain's method on a weight matrix (d, d)."""
+    """Return the community of each vertex by Louvain's method on a weight matrix (d, d)."""
     graph = nx.from_numpy_array(np.asarray(square, np.float64))
     labels = np.zeros(len(graph), np.int64)
     for label, members in enumerate(nx.community.louvain_communities(graph, seed=seed)):
@@ -75,7 +82,7 @@ def communities(square: npt.ArrayLike, seed: int = 0) -> npt.NDArray[np.int64]:
 def community_scores(
     square: npt.ArrayLike, labels: Sequence[int] | npt.NDArray[np.int64], seed: int = 0
 ) -> CommunityScores:
-    """Louvain's communities of a weight matrix against known labels.
+    """Compare the Louvain communities of a weight matrix with known labels.
 
     >>> blocks = np.kron(np.eye(2), np.ones((3, 3))) - np.eye(6)
     >>> community_scores(blocks, [0, 0, 0, 1, 1, 1])
@@ -90,10 +97,16 @@ def community_scores(
 
 
 def reconstruct(signals: npt.ArrayLike, masked: npt.ArrayLike, square: npt.ArrayLike, ridge: float = 1e-6) -> Array:
-    """Signals (N, d) with their values at the `masked` vertices replaced by the smoothest ones on the graph (d, d).
+    """Return signals with the values at the masked vertices replaced by the smoothest ones on a graph.
 
-    Minimising xᵀL x over the masked values gives x_m = −L_mm⁻¹ L_mo x_o. `ridge`, relative to the mean degree, draws
-    what no edge ties to an observed vertex towards the mean of the observed values.
+    Minimising xᵀL x over the masked values gives x_m = −L_mm⁻¹ L_mo x_o.
+
+    Args:
+        signals: Signals (N, d).
+        masked: The indices of the masked vertices.
+        square: The weight matrix of the graph, (d, d).
+        ridge: Regularisation relative to the mean degree. It draws vertices that no edge connects to an observed one
+            towards the mean of the observed values.
     """
     x, weights = np.array(signals, np.float64), np.asarray(square, np.float64)
     hidden = np.zeros(len(weights), bool)
@@ -101,9 +114,9 @@ def reconstruct(signals: npt.ArrayLike, masked: npt.ArrayLike, square: npt.Array
     if chosen.size:
         hidden[chosen] = True
     if x.ndim != 2 or x.shape[1] != len(weights):
-        raise TacitError(f"signals on the {len(weights)} vertices of the graph are needed, not of shape {x.shape}")
+        raise TacitError(f"Signals must have shape (N, {len(weights)}) for this graph, got {x.shape}")
     if hidden.all() or not hidden.any():
-        raise TacitError("some vertices must be masked and some observed")
+        raise TacitError(f"Between 1 and {len(weights) - 1} vertices must be masked, got {hidden.sum()}")
     laplacian = np.diag(weights.sum(1)) - weights
     middle = x[:, ~hidden].mean(1, keepdims=True)
     own = laplacian[np.ix_(hidden, hidden)] + max(ridge * weights.sum(1).mean(), 1e-12) * np.eye(int(hidden.sum()))
@@ -115,7 +128,7 @@ def reconstruct(signals: npt.ArrayLike, masked: npt.ArrayLike, square: npt.Array
 def reconstruction_error(
     signals: npt.ArrayLike, masked: npt.ArrayLike, square: npt.ArrayLike, ridge: float = 1e-6
 ) -> float:
-    """‖x̂ − x‖ ÷ ‖x‖ over the masked values of all signals.
+    """Return ‖x̂ − x‖ ÷ ‖x‖ over the masked values of all signals; see `reconstruct`.
 
     >>> chain = np.diag(np.ones(2), 1) + np.diag(np.ones(2), -1)
     >>> round(reconstruction_error([[0.0, 1.0, 2.0]], [1], chain), 6)
@@ -127,7 +140,7 @@ def reconstruction_error(
 
 
 def triangles(squares: npt.ArrayLike) -> Array:
-    """The upper triangles (…, p) of weight matrices (…, d, d)."""
+    """Return the upper triangles (…, p) of weight matrices (…, d, d)."""
     values = np.asarray(squares, np.float64)
     d = values.shape[-1]
     result: Array = values[..., *np.triu_indices(d, 1)]
