@@ -30,7 +30,7 @@ from tacit.sites.journal import DeliveryStatus, digest
 from tacit.sites.message import VALUE_KINDS, Link, MessageKind
 from tacit.sites.node import Node
 from tacit.sites.setup import create_network
-from tacit.sites.signals import graph_method, is_graph_learning
+from tacit.sites.signals import build_graph_method, is_graph_learning
 from tacit.sites.site_config import SiteConfig
 from tacit.sites.wire import decode
 
@@ -178,7 +178,7 @@ class Host:
     def planned(self):
         config = self.site.network_config.config()
         if is_graph_learning(config.algorithm):
-            return graph_method(config.algorithm, config.rounds, config.privacy)
+            return build_graph_method(config.algorithm, config.rounds, config.privacy)
         return named_algorithm(config.algorithm).with_rounds(config.rounds).with_noise(np.ones(1)).privacy
 
     @property

@@ -2,8 +2,8 @@ import shutil
 
 import pytest
 
-from .built import BASE, made
 from .cases import Desk
+from .small_network import BASE, create_small_network
 
 
 @pytest.fixture
@@ -12,14 +12,15 @@ def two(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def ready(tmp_path_factory):
-    """Three sites with secret keys, to be copied."""
-    folder = tmp_path_factory.mktemp("ready") / "net"
-    made(folder, BASE)
+def three_sites(tmp_path_factory):
+    """The folder of a network of three sites, which tests copy."""
+    folder = tmp_path_factory.mktemp("three_sites") / "net"
+    create_small_network(folder, BASE)
     return folder
 
 
 @pytest.fixture
-def node(ready, tmp_path):
-    shutil.copytree(ready, tmp_path / "net")
+def node(three_sites, tmp_path):
+    """node.toml of the second of three sites."""
+    shutil.copytree(three_sites, tmp_path / "net")
     return tmp_path / "net" / "site-2" / "node.toml"

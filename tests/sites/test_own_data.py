@@ -1,16 +1,15 @@
-"""Sites that bring their data each in another form, and one of them without a class that the others have."""
-
-import tomllib
+"""Sites with data in different file formats, one of them without a class that the others have."""
 
 import numpy as np
 import pytest
-import tomli_w
 
 from tacit.sites.build import build_site
 from tacit.sites.site_config import SiteConfig
 from tests.sites.test_sites import DIRECTED, TARGET, network, quick, started, worked  # noqa: F401  (a fixture)
 
-OWN = """
+from .small_network import change_toml
+
+LOAD_FUNCTION = """
 import numpy as np
 from tacit import Dataset
 
@@ -21,11 +20,8 @@ def load():
 """
 
 
-def rewritten(path, **changes):
-    path.write_text(tomli_w.dumps({**tomllib.loads(path.read_text()), **changes}))
-
-
-def as_csv(site, x, y):
+def write_csv(site, x, y):
+    """Write the records as CSV; return the [data] section for it."""
     table = [",".join([*(f"p{i}" for i in range(x.shape[1])), "digit"])]
     table += [",".join([*map(str, row), str(label)]) for row, label in zip(x, y, strict=True)]
     (site / "records.csv").write_text("\n".join(table))
@@ -33,29 +29,28 @@ def as_csv(site, x, y):
 
 
 @pytest.fixture
-def made(tmp_path):
-    _, made = network(tmp_path, algorithm={"name": "dyn-d2p", "lr": 0.5}, privacy=TARGET, graph=DIRECTED)
-    agreed = tomllib.loads(made.network.read_text())
-    rewritten(made.network, data={"inputs": [64], "labels": list(range(10))}, evaluate_every=agreed["evaluate_every"])
-    for number, path in enumerate(made.nodes):
+def files(tmp_path):
+    _, files = network(tmp_path, algorithm={"name": "dyn-d2p", "lr": 0.5}, privacy=TARGET, graph=DIRECTED)
+    change_toml(files.network, data={"inputs": [64], "labels": list(range(10))})
+    for number, path in enumerate(files.nodes):
         site, held = path.parent, np.load(path.parent / "records.npz")
         x, y = held["x"].reshape(len(held["x"]), -1), held["y"]
         if number == 0:
-            rewritten(path, data=as_csv(site, x[y != 3], y[y != 3]))
+            change_toml(path, data=write_csv(site, x[y != 3], y[y != 3]))
         elif number == 1:
-            (site / "mine.py").write_text(OWN.format(path=str(site / "records.npz")))
-            rewritten(path, data={"name": "mine.py:load"})
+            (site / "mine.py").write_text(LOAD_FUNCTION.format(path=str(site / "records.npz")))
+            change_toml(path, data={"name": "mine.py:load"})
         else:
             np.savez(site / "records.npz", x=x, y=y)
-    return made
+    return files
 
 
-def test_each_in_its_own_form(made):
-    results = worked(started(made))
+def test_sites_with_csv_python_and_npz_data_train_together(files):
+    results = worked(started(files))
     assert [result["rounds"] for result in results] == [6] * 6
     assert all(0 < result["privacy"]["guaranteed"] <= TARGET["epsilon"] for result in results)
 
 
-def test_a_class_that_a_site_lacks_keeps_its_number(made):
-    y = build_site(SiteConfig.load(made.nodes[0])).task.data.y
+def test_missing_class_does_not_change_class_numbers(files):
+    y = build_site(SiteConfig.load(files.nodes[0])).task.data.y
     assert sorted(set(y.tolist())) == [0, 1, 2, 4, 5, 6, 7, 8, 9]

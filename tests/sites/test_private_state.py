@@ -15,24 +15,24 @@ from tacit.sites.build import build_site
 from tacit.sites.private_state import KEY, LEDGER, open_private_state
 from tacit.sites.site_config import SiteConfig
 
-from .built import change, released
+from .small_network import change_toml, first_release
 
 
 def test_key_is_created_once_and_private(node):
     site = SiteConfig.load(node)
-    first, path = released(site), site.state / KEY
+    first, path = first_release(site), site.state / KEY
     before = path.read_bytes()
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     (site.state / LEDGER).unlink()
     Ledger(site.state / LEDGER, durable=True)  # the state after a crash before the release was recorded
-    assert torch.equal(released(site), first)
+    assert torch.equal(first_release(site), first)
     assert path.read_bytes() == before
 
 
-def test_every_site_has_its_own_key(ready, tmp_path):
+def test_every_site_has_its_own_key(three_sites, tmp_path):
     noises = []
     for place in ("a", "b"):
-        shutil.copytree(ready, tmp_path / place)
+        shutil.copytree(three_sites, tmp_path / place)
         part = build_site(SiteConfig.load(tmp_path / place / "site-1" / "node.toml"))
         noises.append(part.noise.words("test", np.array([0]), 0, 4))
         assert (part.noise.reproducible, part.noise.simulated) == (True, False)
@@ -58,7 +58,7 @@ def test_concurrent_processes_share_one_key(tmp_path, monkeypatch):
 
 def test_missing_key_is_refused(node):
     site = SiteConfig.load(node)
-    released(site)
+    first_release(site)
     (site.state / KEY).unlink()
     with pytest.raises(TacitError, match=r"noise.key is missing, but .*ledger.sqlite contains releases"):
         build_site(site)
@@ -66,7 +66,7 @@ def test_missing_key_is_refused(node):
 
 def test_missing_ledger_is_refused(node):
     site = SiteConfig.load(node)
-    released(site)
+    first_release(site)
     (site.state / LEDGER).unlink()
     with pytest.raises(TacitError, match=r"ledger\.sqlite is missing, so past releases are unknown"):
         build_site(site)
@@ -84,9 +84,9 @@ def test_damaged_key_is_refused(node):
 @pytest.mark.parametrize("changed", ["network", "records"])
 def test_noise_is_not_used_on_other_values(node, changed):
     site = SiteConfig.load(node)
-    released(site)
+    first_release(site)
     if changed == "network":
-        change(site.network, rounds=5)
+        change_toml(site.network, rounds=5)
     else:
         path = node.parent / "records.npz"
         with np.load(path) as file:
@@ -101,22 +101,22 @@ def test_everything_may_change_before_the_first_release(node):
     site = SiteConfig.load(node)
     build_site(site)
     before = (site.state / KEY).read_bytes()
-    change(site.network, rounds=5)
+    change_toml(site.network, rounds=5)
     build_site(SiteConfig.load(node))
     assert (site.state / KEY).read_bytes() != before
 
 
 def test_addresses_may_change_at_any_time(node):
     site = SiteConfig.load(node)
-    released(site)
+    first_release(site)
     sites = [{"name": name, "address": f"10.0.0.9:{7000 + i}"} for i, name in enumerate(site.network_config.names)]
-    change(site.network, sites=sites)
+    change_toml(site.network, sites=sites)
     build_site(SiteConfig.load(node))
 
 
 def test_seed_is_refused_where_a_key_exists(node):
     build_site(SiteConfig.load(node))
-    change(node, noise_seed=5)
+    change_toml(node, noise_seed=5)
     with pytest.raises(TacitError, match=r"noise_seed cannot be used in .*: use another state folder"):
         build_site(SiteConfig.load(node))
 
@@ -125,6 +125,6 @@ def test_only_seeded_noise_is_called_a_simulation(node):
     """Noise from a secret key is repeatable too, but not a simulation."""
     part = build_site(SiteConfig.load(node))
     assert "simulation" not in (PrivacyMeter(part.task, part.algorithm, part.delta).planned().note or "")
-    change(node, noise_seed=5, state="other")
+    change_toml(node, noise_seed=5, state="other")
     part = build_site(SiteConfig.load(node))
     assert "this is a simulation" in PrivacyMeter(part.task, part.algorithm, part.delta).planned().note

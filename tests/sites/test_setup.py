@@ -101,7 +101,7 @@ def test_files_of_the_config_are_copied(tmp_path, monkeypatch):
         ({"algorithm": {"name": "dyn-d2p", "lrr": 1}}, 3, '"lrr"; did you mean "lr"'),
         ({"measure": ["stationarity"]}, 3, "which sites do not send: remove measure"),
         ({"batch": {"size": 1000}}, 3, "fewer than a batch of 1000"),
-        ({"algorithm": {"name": "ppgl"}}, 3, "needs a value for: beta, rho, lam"),
+        ({"algorithm": {"name": "ppgl"}}, 3, "requires values for: beta, rho, lam"),
     ],
 )
 def test_refused_without_leaving_files(tmp_path, changes, sites, sentence):

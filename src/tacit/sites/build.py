@@ -1,4 +1,4 @@
-"""From a site's files to the pieces of its part in the run."""
+"""Builds everything a site needs to run from its configuration files."""
 
 from __future__ import annotations
 
@@ -21,17 +21,23 @@ from tacit.runs.build import UserParts, check_names, named_algorithm, named_grap
 from tacit.runs.config import Config
 from tacit.sites.description import NetworkDescription
 from tacit.sites.private_state import open_private_state
-from tacit.sites.signals import graph_method, is_graph_learning, signal_clip, signals
+from tacit.sites.signals import build_graph_method, is_graph_learning, signal_clip, signal_sources
 from tacit.sites.site_config import SiteConfig
 from tacit.tasks import Dataset, Task, datasets
 
 
 @dataclass(frozen=True)
 class SiteParts:
-    """A site's part in the run: one node, its records or signals, and what all sites agreed on.
+    """The parts of a site's run: one node with its records or signals, and the settings shared by all sites.
 
-    `config` is the run's as a simulation has it, with this site's data. Noise is calibrated for the site's own sampling
-    rate, since nobody knows that of others; ledger and budget are those of its task.
+    Attributes:
+        site: The site's configuration.
+        node: Its node id.
+        config: The config of the same run as a simulation, with this site's data.
+        description: What is compared with the other sites.
+        graph: The communication graph.
+        algorithm: The method. Its noise is calibrated for the site's own sampling rate: those of others are unknown.
+        task: The site's data, noise and ledger.
     """
 
     site: SiteConfig
@@ -56,85 +62,95 @@ class SiteParts:
 
 
 def build_site(site: SiteConfig) -> SiteParts:
-    """The pieces of a site's run. Its state folder is made, and a key for its noise, if they are not there.
+    """Build the parts of a site's run, and create its state folder and noise key if they do not exist.
 
-    Everything that can be wrong is found here, before anything has left.
+    Raises:
+        TacitError: If the configuration, the data or the state folder cannot be used. Nothing has been sent then.
     """
     config = site.network_config.config(data=site.data)
-    return _graph_learner(site, config) if is_graph_learning(config.algorithm) else _trainer(site, config)
+    return _graph_learning_parts(site, config) if is_graph_learning(config.algorithm) else _training_parts(site, config)
 
 
-def _trainer(site: SiteConfig, config: Config) -> SiteParts:
+def _training_parts(site: SiteConfig, config: Config) -> SiteParts:
     check_names(config, UserParts())
     algorithm = named_algorithm(config.algorithm).with_rounds(config.rounds)
     graph = named_graph(config.graph)
     require(graph, *algorithm.needs, who=algorithm.title)
-    data, names, order = _records(site), site.network_config.names, site.network_config.data.label_order
+    data, network = _load_records(site), site.network_config
     model = named_model(config, data, algorithm)
-    form = (data.inputs, data.classes)
-    description = NetworkDescription.of(config, names, graph, model, *form, labels=order, name=site.network_config.name)
-    ledger, noise = open_private_state(site.state, _run(description, data.x.numpy(), data.y.numpy()), site.noise_seed)
+    description = NetworkDescription.of(
+        config,
+        network.names,
+        graph,
+        model,
+        data.inputs,
+        data.classes,
+        labels=network.data.label_order,
+        name=network.name,
+    )
+    run = _run_digest(description, data.x.numpy(), data.y.numpy())
+    ledger, noise = open_private_state(site.state, run, site.noise_seed)
     task = task_of(config, model, data, [np.arange(len(data.y))], noise, np.array([site.node]), ledger)
     algorithm, budget = with_target(algorithm, task, graph, config.privacy)
-    ledger.budget = _covering(budget, config.rounds)
+    ledger.budget = _sufficient(budget, config.rounds)
     return SiteParts(site, site.node, config, description, graph, algorithm, task)
 
 
-def _graph_learner(site: SiteConfig, config: Config) -> SiteParts:
-    privacy, agreed = config.privacy, site.network_config
-    method = graph_method(config.algorithm, config.rounds, privacy)
+def _graph_learning_parts(site: SiteConfig, config: Config) -> SiteParts:
+    privacy, network = config.privacy, site.network_config
+    method = build_graph_method(config.algorithm, config.rounds, privacy)
     graph = named_graph(config.graph)
-    table = np.asarray(signals.build(site.data.name, site.data.parameters))
+    table = np.asarray(signal_sources.build(site.data.name, site.data.parameters))
     clip, nodes = signal_clip(config.algorithm), np.array([site.node])
-    checked = Signals([table], clip=clip, nodes=nodes)  # before the site's state is opened
-    if checked.d != agreed.data.vertices:
-        raise _unlike(site, f"signals on {checked.d} vertices", f"on {agreed.data.vertices}")
+    checked = Signals([table], clip=clip, nodes=nodes)  # errors must come before the state folder is created
+    if checked.d != network.data.vertices:
+        raise _wrong_format(site, f"signals on {checked.d} vertices", f"{network.data.vertices} vertices")
     method.check(checked, graph)
-    description = NetworkDescription.of(config, agreed.names, graph, vertices=checked.d, name=agreed.name)
-    ledger, noise = open_private_state(site.state, _run(description, checked.clients[0]), site.noise_seed)
+    description = NetworkDescription.of(config, network.names, graph, vertices=checked.d, name=network.name)
+    ledger, noise = open_private_state(site.state, _run_digest(description, checked.clients[0]), site.noise_seed)
     task = Signals([table], clip=clip, nodes=nodes, noise=noise, ledger=ledger)
     limit = privacy.budget or privacy.epsilon
     if limit is not None:
         if method.noise is None:
-            raise TacitError(f"{method.title} without privacy.epsilon has no noise, which no privacy.budget allows")
+            raise TacitError(f"{method.title} has no noise, so no privacy.budget can hold: set privacy.epsilon")
         budget = Budget(limit, privacy.delta)
         budget.accept(plan(method, method.rounds, task.sampling, task.nodes))
-        ledger.budget = _covering(budget, config.rounds)
+        ledger.budget = _sufficient(budget, config.rounds)
     return SiteParts(site, site.node, config, description, graph, method, task)
 
 
-def _records(site: SiteConfig) -> Dataset:
-    """The site's data set, with classes numbered as all sites do, and of the form that all have."""
-    name, params, form = site.data.name, site.data.parameters, site.network_config.data
-    labels = {"labels": list(form.label_order)} if "labels" in datasets.parameters(name) else {}
+def _load_records(site: SiteConfig) -> Dataset:
+    """Load the site's data, with classes numbered as at all sites, and check their format."""
+    name, params, expected = site.data.name, site.data.parameters, site.network_config.data
+    labels = {"labels": list(expected.label_order)} if "labels" in datasets.parameters(name) else {}
     if params.get("labels", labels.get("labels")) != labels.get("labels"):
-        raise TacitError(f"{site.name}: data.labels are not those of {site.network}: leave them out")
+        raise TacitError(f"{site.name}: data.labels differs from {site.network}: remove it from node.toml")
     data = datasets.build(name, {**params, **labels})
     if not isinstance(data, Dataset):
-        raise TacitError(f"{name} gives no Dataset: return one, such as Dataset.from_arrays(x, y, labels=…)")
-    if data.inputs != form.inputs:
-        raise _unlike(site, f"records of shape {list(data.inputs)}", f"of shape {list(form.inputs or ())}")
-    if data.classes != len(form.label_order):
-        raise _unlike(site, f"{data.classes} classes", f"{len(form.label_order)}")
+        raise TacitError(f"{name} must return a Dataset, such as Dataset.from_arrays(x, y, labels=…)")
+    if data.inputs != expected.inputs:
+        raise _wrong_format(site, f"records of shape {list(data.inputs)}", f"shape {list(expected.inputs or ())}")
+    if data.classes != len(expected.label_order):
+        raise _wrong_format(site, f"{data.classes} classes", f"{len(expected.label_order)} classes")
     return data
 
 
-def _unlike(site: SiteConfig, here: str, agreed: str) -> TacitError:
-    return TacitError(f"{site.name}: the data have {here}, and {site.network} says {agreed}")
+def _wrong_format(site: SiteConfig, found: str, expected: str) -> TacitError:
+    return TacitError(f"{site.name}: the data have {found}, but {site.network} requires {expected}")
 
 
-def _covering(budget: Budget | None, rounds: int) -> Budget | None:
-    """A budget that ends before the run would leave all others waiting."""
+def _sufficient(budget: Budget | None, rounds: int) -> Budget | None:
+    """Refuse a budget that ends before the run: the other sites would wait for this one."""
     if budget is not None and not budget.covers:
         raise TacitError(
-            f"the budget ε = {budget.epsilon:g} at δ = {budget.delta:g} does not cover the {rounds} rounds that the "
-            "sites agreed on: agree on fewer rounds, more noise or a larger budget"
+            f"The budget ε = {budget.epsilon:g} at δ = {budget.delta:g} does not cover all {rounds} rounds: use fewer "
+            "rounds, more noise or a larger budget in network.toml"
         )
     return budget
 
 
-def _run(description: NetworkDescription, *arrays: npt.NDArray[Any]) -> bytes:
-    """A digest of all that decides which values this site's noise is added to."""
+def _run_digest(description: NetworkDescription, *arrays: npt.NDArray[Any]) -> bytes:
+    """Digest of everything that determines the values to which this site adds noise."""
     digest = hashlib.blake2b(description.digest.encode())
     for array in arrays:
         digest.update(f" {array.shape} {array.dtype} ".encode())

@@ -6,7 +6,6 @@ import json
 import logging
 import sys
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from tacit.graph_learning import Signals
 from tacit.privacy.planning import PlansReleases
 from tacit.runs import storage
 from tacit.runs.checkpoint import Checkpoint
-from tacit.runs.metrics import Evaluation
+from tacit.runs.metrics import Evaluation, computed_once
 from tacit.runs.observer import Observer, Row
 from tacit.runs.run import Run
 from tacit.sites.journal import Journal
@@ -54,11 +53,11 @@ class SiteEvaluation(Evaluation):
 
     all_nodes = False
 
-    @cached_property
+    @computed_once
     def test(self) -> Metrics:
         return self.task.evaluate(self.models[0])
 
-    @cached_property
+    @computed_once
     def norms(self) -> dict[str, float]:
         return {name: float(value) for name, value in self.algorithm.norms(self.state).items()}
 

@@ -19,7 +19,7 @@ from tacit.runs.storage import check_free, make_folder, write
 from tacit.sites.certificates import CertificateFiles, create_authority, create_site_certificate
 from tacit.sites.hosts import LOCALHOST, assign_hosts, assign_ports
 from tacit.sites.names import AUTHORITY
-from tacit.sites.signals import graph_method, is_graph_learning
+from tacit.sites.signals import build_graph_method, is_graph_learning
 from tacit.sites.site_config import SiteConfig
 
 NETWORK, NODE, SIMULATION = "network.toml", "node.toml", "simulation.toml"
@@ -120,7 +120,7 @@ def _signals(config: Config) -> tuple[dict[str, Any], Iterator[Arrays]]:
     """Return the data format, and the synthetic signals of the example of `tacit learn-graph`."""
     from tacit.graph_learning import synthetic
 
-    graph_method(config.algorithm, config.rounds, config.privacy)
+    build_graph_method(config.algorithm, config.rounds, config.privacy)
     nodes = named_graph(config.graph).nodes
     made = synthetic.rbf(vertices=_EXAMPLE_VERTICES, clients=nodes, signals=_EXAMPLE_SIGNALS, seed=config.seed)
     return {"vertices": _EXAMPLE_VERTICES}, ({"signals": table} for table in made.signals)

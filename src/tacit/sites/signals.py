@@ -1,4 +1,4 @@
-"""Networks that learn a graph: which methods there are by name, and where a site has its signals."""
+"""Graph learning by sites: the method that network.toml names, and the signals of one site."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ from tacit.graph_learning import GraphMethod, graph_methods, read_clients
 from tacit.registry import Registry
 from tacit.runs.config import Choice, PrivacyTarget
 
-CLIP = "clip"  # a key of [algorithm] that is the signals', not the method's
-_NEEDED = ("beta", "rho", "lam")  # elsewhere chosen from what was released; sites must agree beforehand
+CLIP = "clip"  # a key of [algorithm] that is a parameter of `Signals`, not of the method
+_REQUIRED = ("beta", "rho", "lam")  # `GraphLearner` chooses them from released values; sites must agree beforehand
 
-signals: Registry[npt.ArrayLike] = Registry("signals")
+signal_sources: Registry[npt.ArrayLike] = Registry("signals")
 
 
 def is_graph_learning(algorithm: Choice) -> bool:
-    """Whether what is learned is a graph, and not a model."""
+    """Return whether the algorithm learns a graph instead of a model."""
     return algorithm.name in graph_methods
 
 
-def graph_method(choice: Choice, rounds: int, privacy: PrivacyTarget) -> GraphMethod[Any]:
-    """The method a network names, with the noise that its ε asks for: the same at every site."""
+def build_graph_method(choice: Choice, rounds: int, privacy: PrivacyTarget) -> GraphMethod[Any]:
+    """Build the method that network.toml names, with noise for its ε. The result is the same at every site."""
     own = {key: value for key, value in choice.parameters.items() if key != CLIP}
     graph_methods.check(choice.name, own, also=(CLIP,))
-    missing = [key for key in _NEEDED if key in graph_methods.parameters(choice.name) and key not in own]
+    missing = [key for key in _REQUIRED if key in graph_methods.parameters(choice.name) and key not in own]
     if missing:
-        raise TacitError(f"algorithm {choice.name} needs a value for: {', '.join(missing)}")
+        raise TacitError(f"algorithm {choice.name} requires values for: {', '.join(missing)}")
     method = graph_methods.build(choice.name, {**own, "rounds": rounds})
     if privacy.calibration != "guaranteed":
-        raise TacitError(f'{method.title} has guaranteed noise only: leave out privacy.calibration = "paper"')
+        raise TacitError(f'{method.title} supports guaranteed noise only: remove privacy.calibration = "paper"')
     return method if privacy.epsilon is None else method.with_privacy(privacy.epsilon, privacy.delta)
 
 
 def signal_clip(choice: Choice) -> float | None:
-    """The bound on the norm of a signal's squared differences."""
+    """Return the clip bound of [algorithm]: the largest norm of a signal's squared differences."""
     clip = choice.parameters.get(CLIP)
     if clip is not None and (isinstance(clip, bool) or not isinstance(clip, int | float)):
-        raise TacitError(f"algorithm {choice.name}: clip = {clip!r} should be a number")
+        raise TacitError(f"algorithm {choice.name}: clip = {clip!r} must be a number")
     return clip
 
 
-@signals.register("csv")
-@signals.register("npz")
+@signal_sources.register("csv")
+@signal_sources.register("npz")
 def from_file(path: Path) -> npt.ArrayLike:
-    """Signals of one site, a row a signal, a column a vertex: a .csv file, or an .npz file with one array."""
-    found = read_clients([path]).signals
-    if len(found) > 1:
-        raise TacitError(f"{path} holds {len(found)} arrays: a site has one, its own signals")
-    return found[0]
+    """Read the signals of one site, one row per signal and one column per vertex, from a .csv or .npz file."""
+    arrays = read_clients([path]).signals
+    if len(arrays) > 1:
+        raise TacitError(f"{path} contains {len(arrays)} arrays: a site needs one array with its own signals")
+    return arrays[0]

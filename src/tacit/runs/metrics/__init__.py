@@ -16,7 +16,7 @@ one file:
 """
 
 from tacit.registry import discover
-from tacit.runs.metrics.evaluation import Evaluation
+from tacit.runs.metrics.evaluation import Evaluation, computed_once
 from tacit.runs.metrics.metric import (
     Metric,
     Result,
@@ -38,6 +38,7 @@ __all__ = [
     "Result",
     "Trace",
     "all_metrics",
+    "computed_once",
     "has_failed",
     "headline",
     "mean_real_sensitivity",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar, overload
 
 import torch
 from torch import Tensor
@@ -14,6 +13,32 @@ from tacit.algorithms import Algorithm
 from tacit.networks import Network, Traffic
 from tacit.privacy.statement import Privacy
 from tacit.tasks import Metrics, Task
+
+T = TypeVar("T")
+
+
+class computed_once(Generic[T]):
+    """`functools.cached_property` without its lock.
+
+    In Python 3.11 that lock is shared by all instances. Nodes in threads that exchange values inside the property would
+    wait for each other forever.
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute, self.__doc__ = compute, compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> computed_once[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object | None, owner: type) -> computed_once[T] | T:
+        if instance is None:
+            return self
+        value = instance.__dict__[self._name] = self._compute(instance)
+        return value
 
 
 @dataclass
@@ -38,22 +63,22 @@ class Evaluation:
     traffic: Traffic
     elapsed: Callable[[], float]
 
-    @cached_property
+    @computed_once
     def models(self) -> Tensor:
         """Each hosted node's model, (n, d)."""
         return self.algorithm.models(self.state)
 
-    @cached_property
+    @computed_once
     def parts(self) -> tuple[Tensor, Tensor]:
         """The shared parameters (n, s) and the local ones (n, d - s) of each hosted node's model."""
         return self.task.split(self.models)
 
-    @cached_property
+    @computed_once
     def mean(self) -> Tensor:
         """The mean of all nodes' shared parameters, (s,)."""
         return self.network.mean(self.parts[0])
 
-    @cached_property
+    @computed_once
     def test(self) -> Metrics:
         """Loss and accuracy of the mean model on the test records.
 
@@ -65,7 +90,7 @@ class Evaluation:
         each = [self.task.evaluate(torch.cat([self.mean, own])) for own in local]
         return Metrics(*self.network.mean(torch.tensor(each)).tolist())
 
-    @cached_property
+    @computed_once
     def norms(self) -> dict[str, float]:
         """The norms that the algorithm reports, averaged over all nodes."""
         norms = self.algorithm.norms(self.state)
