@@ -2,13 +2,28 @@ import shutil
 
 import pytest
 
-from .cases import Desk
+from .grpc_sites import Certificates, GrpcPair
+from .manual_sites import ManualSite
 from .small_network import BASE, create_small_network
 
 
 @pytest.fixture
-def two(tmp_path):
-    return Desk(tmp_path, "a"), Desk(tmp_path, "b")
+def site_pair(tmp_path):
+    return ManualSite(tmp_path, "a"), ManualSite(tmp_path, "b")
+
+
+@pytest.fixture(scope="session")
+def certs(tmp_path_factory):
+    return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture
+def grpc_pair(tmp_path, certs):
+    """Two connected sites after their first round."""
+    pair = GrpcPair(tmp_path, certs)
+    pair.check_round()
+    yield pair
+    pair.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Messages of every kind, envelopes and tensors that no site would make, and what becomes of any bytes."""
+"""Well-formed messages of every kind, malformed envelopes and payloads, and a check for any bytes."""
 
 import json
 import struct
@@ -11,58 +11,60 @@ from tacit.sites.payload import WireError, pack
 from tacit.sites.wire import decode, encode
 
 LINK = Link("ab" * 32, "site-a", "site-b")
+_TEXTS = {
+    MessageKind.HELLO: '{"a":1}',
+    MessageKind.REFUSED: "algorithm.lr is 1 here and 2 there: ε",
+    MessageKind.CLOSE: "done",
+}
+_REPLIES = (MessageKind.ACKNOWLEDGE, MessageKind.MISSED, MessageKind.REFUSED)
 
 
-def values(**more):
+def example_tensors(**more):
     return {"0": torch.arange(6.0).view(2, 3), "1": torch.tensor([2.5], dtype=torch.float64), **more}
 
 
-def example_of(kind):
-    """A well-formed message of each kind."""
-    text = {
-        MessageKind.HELLO: '{"a":1}',
-        MessageKind.REFUSED: "algorithm.lr is 1 here and 2 there: ε",
-        MessageKind.CLOSE: "done",
-    }
+def example_message(kind):
+    """Return a well-formed message of a kind."""
+    is_value = kind in VALUE_KINDS
     return Message(
         LINK,
         kind,
         round=7,
-        sequence=3 if kind in VALUE_KINDS else 0,
-        reply_to=MessageKind.SWAP
-        if kind in (MessageKind.ACKNOWLEDGE, MessageKind.MISSED, MessageKind.REFUSED)
-        else None,
-        text=text.get(kind, ""),
-        tensors=values() if kind in VALUE_KINDS else {},
+        sequence=3 if is_value else 0,
+        reply_to=MessageKind.SWAP if kind in _REPLIES else None,
+        text=_TEXTS.get(kind, ""),
+        tensors=example_tensors() if is_value else {},
     )
 
 
-def attempt(data):
-    """Whatever the bytes: refused in one line, or a message that is these very bytes."""
+def check_decode(data):
+    """Check that bytes are refused in one line or are the encoding of a message; return whether they were accepted."""
     try:
         message = decode(data, LINK, 1 << 16)
     except WireError as error:
-        line = str(error)
+        reason = str(error)
     else:
         assert encode(message) == data
         return True
-    assert line.isprintable()
-    assert len(line) < 400
+    assert reason.isprintable()
+    assert len(reason) < 400
     return False
 
 
-def envelope(**fields):
-    """Bytes of an envelope that no `encode` would have made."""
+def raw_envelope(**fields):
+    """Return the bytes of an envelope that `encode` may never produce."""
     link = {"network": bytes.fromhex(LINK.network), "sender": LINK.sender, "receiver": LINK.receiver}
-    whole = {"version": 1, "round": 7, "kind": MessageKind.MIX, "payload": pack(values()), **link, **fields}
-    return wire_pb2.Envelope(**whole).SerializeToString(deterministic=True)
+    content = {"round": 7, "kind": MessageKind.MIX, "payload": pack(example_tensors())}
+    return wire_pb2.Envelope(**{"version": 1, **content, **link, **fields}).SerializeToString(deterministic=True)
 
 
-def tensor_bytes(data=b"\0" * 4, **entry):
-    whole = {"dtype": "F32", "shape": [1], "data_offsets": [0, len(data)], **entry}
-    return described(json.dumps({"x": whole}, separators=(",", ":")), data)
+def raw_tensor(data=b"\0" * 4, **entry):
+    """Return a payload with one tensor x, described by `entry`."""
+    described = {"dtype": "F32", "shape": [1], "data_offsets": [0, len(data)], **entry}
+    return raw_payload(json.dumps({"x": described}, separators=(",", ":")), data)
 
 
-def described(header, data=b"\0" * 4):
+def raw_payload(header, data=b"\0" * 4):
+    """Return a payload with any header and data."""
     padded = header.encode() + b" " * (-len(header) % 8)
     return struct.pack("<Q", len(padded)) + padded + data

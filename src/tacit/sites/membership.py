@@ -201,7 +201,7 @@ class Membership:
                 break
             if now - last_log >= log_every:
                 last_log = now
-                log.warning("waiting for %s for %.0f seconds", ", ".join(names[:5]), now - start)
+                log.warning("still waiting for %s after %.0f seconds", ", ".join(names[:5]), now - start)
             self.waiting_for = tuple(names)
             self.changed.wait(1.0 if timeout is None else min(1.0, timeout - (now - start)))
         self.waiting_for = ()
