@@ -3,62 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tacit.algorithms import Algorithm
 from tacit.errors import TacitError
-from tacit.graph_learning import GraphMethod, Signals
-from tacit.graphs import Graph, require
-from tacit.privacy.budget import Budget
-from tacit.privacy.ledger import Ledger
-from tacit.privacy.noise import Noise
-from tacit.privacy.planning import plan
+from tacit.graph_learning import Signals
+from tacit.graphs import require
+from tacit.privacy import Budget, plan
 from tacit.runs.build import UserParts, check_names, named_algorithm, named_graph, named_model, task_of, with_target
 from tacit.runs.config import Config
 from tacit.sites.description import NetworkDescription
+from tacit.sites.parts import GraphLearningParts, SiteParts, TrainingParts
 from tacit.sites.private_state import open_private_state
 from tacit.sites.signals import build_graph_method, is_graph_learning, signal_clip, signal_sources
 from tacit.sites.site_config import SiteConfig
-from tacit.tasks import Dataset, Task, datasets
-
-
-@dataclass(frozen=True)
-class SiteParts:
-    """The parts of a site's run: one node with its records or signals, and the settings shared by all sites.
-
-    Attributes:
-        site: The site's configuration.
-        node: Its node id.
-        config: The config of the same run as a simulation, with this site's data.
-        description: What is compared with the other sites.
-        graph: The communication graph.
-        algorithm: The method. Its noise is calibrated for the site's own sampling rate: those of others are unknown.
-        task: The site's data, noise and ledger.
-    """
-
-    site: SiteConfig
-    node: int
-    config: Config
-    description: NetworkDescription
-    graph: Graph
-    algorithm: Algorithm[Any] | GraphMethod[Any]
-    task: Task | Signals
-
-    @property
-    def delta(self) -> float:
-        return self.config.privacy.delta
-
-    @property
-    def noise(self) -> Noise:
-        return self.task.noise
-
-    @property
-    def ledger(self) -> Ledger:
-        return self.task.ledger
+from tacit.tasks import Dataset, datasets
 
 
 def build_site(site: SiteConfig) -> SiteParts:
@@ -71,7 +32,7 @@ def build_site(site: SiteConfig) -> SiteParts:
     return _graph_learning_parts(site, config) if is_graph_learning(config.algorithm) else _training_parts(site, config)
 
 
-def _training_parts(site: SiteConfig, config: Config) -> SiteParts:
+def _training_parts(site: SiteConfig, config: Config) -> TrainingParts:
     check_names(config, UserParts())
     algorithm = named_algorithm(config.algorithm).with_rounds(config.rounds)
     graph = named_graph(config.graph)
@@ -93,10 +54,10 @@ def _training_parts(site: SiteConfig, config: Config) -> SiteParts:
     task = task_of(config, model, data, [np.arange(len(data.y))], noise, np.array([site.node]), ledger)
     algorithm, budget = with_target(algorithm, task, graph, config.privacy)
     ledger.budget = _sufficient(budget, config.rounds)
-    return SiteParts(site, site.node, config, description, graph, algorithm, task)
+    return TrainingParts(site, site.node, config, description, graph, algorithm, task)
 
 
-def _graph_learning_parts(site: SiteConfig, config: Config) -> SiteParts:
+def _graph_learning_parts(site: SiteConfig, config: Config) -> GraphLearningParts:
     privacy, network = config.privacy, site.network_config
     method = build_graph_method(config.algorithm, config.rounds, privacy)
     graph = named_graph(config.graph)
@@ -116,7 +77,7 @@ def _graph_learning_parts(site: SiteConfig, config: Config) -> SiteParts:
         budget = Budget(limit, privacy.delta)
         budget.accept(plan(method, method.rounds, task.sampling, task.nodes))
         ledger.budget = _sufficient(budget, config.rounds)
-    return SiteParts(site, site.node, config, description, graph, method, task)
+    return GraphLearningParts(site, site.node, config, description, graph, method, task)
 
 
 def _load_records(site: SiteConfig) -> Dataset:

@@ -1,4 +1,4 @@
-"""A site at work: its lines, its journal and its part of the run, from the first HELLO to the last GOODBYE."""
+"""The process of one site: it connects to its neighbours, runs its part of the run, and disconnects."""
 
 from __future__ import annotations
 
@@ -7,38 +7,33 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tacit.graph_learning import (
-    GraphLearningRun,
-    GraphMethod,
-    GraphObserver,
-    Signals,
-    matrices,
-    to_networkx,
-    write_graph,
-)
 from tacit.networks import Costs
-from tacit.privacy.accountant import guarantee
-from tacit.privacy.planning import plan
-from tacit.runs import storage
-from tacit.runs.observer import Observer
-from tacit.runs.privacy_meter import finite
-from tacit.runs.run import Run
-from tacit.sites.build import SiteParts
+from tacit.runs import Observer
 from tacit.sites.exchange import Exchange
 from tacit.sites.grpc_transport import GrpcTransport
 from tacit.sites.journal import Journal
-from tacit.sites.peers import Peers, neighbours, sender_check
-from tacit.sites.run import SiteRun, check_journal
+from tacit.sites.parts import GraphLearningParts, SiteParts, TrainingParts
+from tacit.sites.peers import Peers, sender_check
+from tacit.sites.progress import GraphLearningProgress, Progress, TrainingProgress
+from tacit.sites.resume_checks import JOURNAL
+from tacit.sites.site_graph_run import SiteGraphRun
+from tacit.sites.site_run import SiteRun
 from tacit.sites.status import SiteState, SiteStatus
-from tacit.tasks import Task
 
 log = logging.getLogger(__name__)
-_ROUNDS = 64  # of a graph that does not repeat, in which neighbours are looked for
-_LONG = 10  # patiences for which a site that is done stays for others that may still need an answer
+_ACKNOWLEDGEMENT_TIMEOUTS = 10  # peer timeouts to wait for acknowledgements if no dropout is tolerated
 
 
 class Node:
-    """One site's process: `work` does all of it, and `status` may be asked by any thread."""
+    """One site. `go` runs it, and `status` can be called from any thread.
+
+    It owns the journal, the transport and the exchange of messages, and creates the run.
+
+    Args:
+        parts: What the site needs, from `build_site`.
+        transport: The class of the transport.
+        observers: Notified by a training run, after the site's own files are written.
+    """
 
     def __init__(
         self,
@@ -46,174 +41,96 @@ class Node:
         transport: Callable[..., GrpcTransport] = GrpcTransport,
         observers: Sequence[Observer] = (),
     ) -> None:
-        self._observers = observers
         site, names = parts.site, parts.description.sites
-        self.parts, self.site, self.state = parts, site, "starting"
-        self.journal = Journal(site.state / "journal.sqlite", parts.description.digest)
-        most = _largest(parts.task)
-        addresses = {one.name: one.address for one in site.network_config.sites}
-        self.transport = transport(site.identity, site.listen_address, addresses, most)
+        self.parts, self.site, self._observers = parts, site, observers
+        self.journal = Journal(site.state / JOURNAL, parts.description.digest)
+        addresses, max_bytes = site.network_config.addresses, parts.max_message_bytes
+        self.transport = transport(site.identity, site.listen_address, addresses, max_bytes)
         self.exchange = Exchange(
             self.journal,
             parts.description,
             site.name,
             self.transport,
             sender_check(parts.graph, names, site.name),
-            tolerates_dropout=getattr(parts.algorithm, "tolerates_dropout", False),
-            max_bytes=most,
+            tolerates_dropout=parts.tolerates_dropout,
+            max_bytes=max_bytes,
             unreachable_after=site.peer_timeout,
         )
         costs = Costs(**parts.config.network.model_dump())
         self.network = Peers(parts.graph, names, self.exchange, site.peer_timeout, costs)
-        self.around = sorted({names[j] for j in self._neighbours()})
-        self.run: SiteRun | GraphLearningRun | None = None
-        self._seen: dict[str, Any] = {"round": 0, "epsilon": None, "planned": None, "accuracy": None}
+        self.neighbours = parts.neighbours
+        self.run: SiteRun | SiteGraphRun | None = None
+        self._state: SiteState = "starting"
+        self._progress = Progress()
 
-    state: SiteState
-
-    def go(self, watch: Callable[[SiteStatus], None] = lambda status: None) -> dict[str, Any]:
-        """All rounds that are left. What comes of it is in the state folder; told is the run in one object."""
+    def go(self) -> dict[str, Any]:
+        """Run all remaining rounds; return the result, which is also in the state folder."""
         try:
-            run = self.run = self.prepared()
-            log.info("goes on" if self.journal.has_sent() else "begins", extra={"round": run.t, "rounds": self._rounds})
+            run = self.create_run()
+            has_sent = self.journal.has_sent()
+            log.info("resumed" if has_sent else "started", extra={"round": run.t, "rounds": self._rounds})
             self.transport.open(self.exchange.receiver)
-            self.transport.connect(self.around)
-            # One that starts again hears first what the others know of it; whoever is away then is not waited for.
-            timeout = self.site.peer_timeout if self.journal.has_sent() else None
-            self.exchange.wait_for_hello_replies(self.around, timeout)
-            self.state = "running"
-            result = self._train(run, watch) if isinstance(run, SiteRun) else self._learn(run, watch)
-            if not run.interrupted:  # else it will be back
-                self._part(result["stopped"])
+            self.transport.connect(self.neighbours)
+            # A restarted site must learn which of its messages were used. It does not wait for absent neighbours.
+            self.exchange.wait_for_hello_replies(self.neighbours, self.site.peer_timeout if has_sent else None)
+            self._state = "running"
+            result = run.go().result()
+            if not run.interrupted:  # an interrupted site will be resumed: its neighbours must not see it leave
+                self._leave(result["stopped"])
             return result
         except BaseException as error:
-            self.state = "failed"
+            self._state = "failed"
             log.error("stopped: %s", str(error) or type(error).__name__)
             raise
         finally:
             self.transport.close()
             self.journal.close()
 
+    def create_run(self) -> SiteRun | SiteGraphRun:
+        """Create the run, or resume it from the state folder. Nothing is sent yet."""
+        match self.parts:
+            case TrainingParts():
+                observers = [TrainingProgress(self._progress), *self._observers]
+                self.run = SiteRun(self.parts, self.network, self.journal, observers)
+            case GraphLearningParts():
+                observer = GraphLearningProgress(self._progress)
+                self.run = SiteGraphRun(self.parts, self.network, self.journal, [observer])
+            case _:
+                raise TypeError(f"unknown parts {type(self.parts).__name__}")
+        self._progress.record(self.run)
+        return self.run
+
     def status(self) -> SiteStatus:
-        """What may be told to whoever watches. ε is at most this; it is computed now and then, ahead of the rounds."""
-        waiting = self.exchange.waiting_for
-        waits = bool(waiting) and self.state in ("starting", "running")
+        """Return the current status. Its ε is computed at evaluations, and bounds ε until the next one."""
+        waiting_for = self.exchange.waiting_for
+        is_waiting = bool(waiting_for) and self._state in ("starting", "running")
         return SiteStatus(
             site=self.site.name,
             network=self.site.network_config.name,
             digest=self.parts.description.digest,
             algorithm=self.parts.algorithm.title,
-            state="waiting" if waits else self.state,
-            waiting_for=waiting,
+            state="waiting" if is_waiting else self._state,
+            waiting_for=waiting_for,
             rounds=self._rounds,
             delta=self.parts.delta,
-            **self._seen,
+            **asdict(self._progress),
             **asdict(self.exchange.counts),
             bytes_sent=self.transport.bytes_sent,
             bytes_received=self.transport.bytes_received,
-            peers={name: self.exchange.peers[name].status() for name in self.around},
+            peers={name: self.exchange.peers[name].status() for name in self.neighbours},
         )
-
-    def prepared(self) -> SiteRun | GraphLearningRun:
-        """The run as it was left, or new; whatever is wrong with what is kept is found before anybody is called."""
-        parts, folder = self.parts, self.site.state
-        (folder / "result.json").unlink(missing_ok=True)  # what it says of ε is of an earlier end
-        if isinstance(parts.task, Signals) and isinstance(parts.algorithm, GraphMethod):
-            # Graph learning keeps no state on disk: it is done again from what was said and heard.
-            check_journal(parts.algorithm, parts.algorithm.rounds, parts.task, self.journal, 0, folder)
-            parts.task.ledger.repeat(0)
-            spent = guarantee(
-                plan(parts.algorithm, parts.algorithm.rounds, parts.task.sampling, parts.task.nodes), parts.delta
-            )
-            whole = finite(float(spent.max()))
-            self._seen.update(epsilon=whole, planned=whole)
-            return GraphLearningRun(parts.task, parts.algorithm, self.network, delta=parts.delta)
-        run = SiteRun(
-            parts.task,
-            parts.algorithm,
-            self.network,
-            delta=parts.delta,
-            evaluate_every=parts.config.evaluate_every,
-            config=parts.config.as_dict(),
-            observers=self._observers,
-            site=self.site.name,
-            journal=self.journal,
-            checkpoint_every=self.site.checkpoint_every,
-        ).go_on(folder)
-        self._seen.update(round=run.t, epsilon=run.bound, planned=run.planned().guaranteed)
-        return run
-
-    def _train(self, run: SiteRun, watch: Callable[[SiteStatus], None]) -> dict[str, Any]:
-        run.observers.append(_TrainingStatus(self, watch))
-        return run.go().result()
-
-    def seen(self, run: SiteRun) -> None:
-        """Update what `status` reports."""
-        last = run.history[-1] if run.history else {"round": None, "accuracy": None}
-        self._seen.update(round=run.t, epsilon=run.bound, accuracy=last["accuracy"])
-        if last["round"] == run.t:
-            log.info("evaluated", extra={key: last[key] for key in ("round", "accuracy", "guaranteed")})
-
-    def _learn(self, run: GraphLearningRun, watch: Callable[[SiteStatus], None]) -> dict[str, Any]:
-        folder = self.site.state
-        run.observers = (_StatusUpdates(self, watch),)
-        run.go()
-        storage.write_history(folder / "history.csv", run.history)
-        graphs = {"graph": run.graphs[0], "consensus": run.consensus}
-        for name, graph in graphs.items():
-            if graph is not None:
-                write_graph(to_networkx(matrices(graph.numpy())), folder, name)
-        result = {**run.result(), "out": str(folder)}
-        storage.write_json(folder / "result.json", result)
-        return result
 
     @property
     def _rounds(self) -> int:
         return self.parts.algorithm.rounds
 
-    def _part(self, stopped: str | None) -> None:
-        """Stay until everything said has its answer and the others are done too, but not for ever."""
-        self.state = "finished"
-        log.info("done: %s", stopped or "all rounds")
-        silent = self.exchange.wait_for_acknowledgements(
-            self.site.peer_timeout * (1 if self.exchange.tolerates_dropout else _LONG)
-        )
-        if silent:
-            log.warning("no answer from %s", ", ".join(sorted(silent)))
-        self.exchange.close(self.around, stopped or "done")
-        self.exchange.wait_for_close(self.around, self.site.peer_timeout)
-
-    def _neighbours(self) -> set[int]:
-        """All that this node ever talks with."""
-        graph, node = self.parts.graph, self.parts.node
-        if not isinstance(self.parts.task, Task):
-            return set(range(graph.nodes)) - {node}
-        return {j for t in range(graph.period or _ROUNDS) for side in neighbours(graph, node, t) for j in side}
-
-
-class _TrainingStatus(Observer):
-    """Updates a site's status after every round."""
-
-    def __init__(self, node: Node, watch: Callable[[SiteStatus], None]) -> None:
-        self._node, self._watch = node, watch
-
-    def on_round(self, run: Run) -> None:
-        assert isinstance(run, SiteRun)
-        self._node.seen(run)
-        self._watch(self._node.status())
-
-
-class _StatusUpdates(GraphObserver):
-    """Passes the site's status on after every round."""
-
-    def __init__(self, node: Node, watch: Callable[[SiteStatus], None]) -> None:
-        self._node, self._watch = node, watch
-
-    def on_round(self, run: GraphLearningRun) -> None:
-        self._node._seen["round"] = run.t
-        self._watch(self._node.status())
-
-
-def _largest(task: Task | Signals) -> int:
-    """Bytes of the largest message: two vectors of doubles, and a description."""
-    return (2 << 20) + 2 * 8 * (task.d if isinstance(task, Task) else task.p)
+    def _leave(self, stopped: str | None) -> None:
+        """Wait until all messages are acknowledged and the neighbours leave too, but not forever."""
+        self._state = "finished"
+        log.info("finished: %s", stopped or "all rounds complete")
+        timeout = self.site.peer_timeout
+        longest = timeout if self.exchange.tolerates_dropout else _ACKNOWLEDGEMENT_TIMEOUTS * timeout
+        if pending := self.exchange.wait_for_acknowledgements(longest):
+            log.warning("no acknowledgement from %s", ", ".join(sorted(pending)))
+        self.exchange.close(self.neighbours, stopped or "finished")
+        self.exchange.wait_for_close(self.neighbours, timeout)

@@ -1,0 +1,74 @@
+"""The files that a site's run leaves in its state folder, besides ledger, journal and key."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tacit.errors import TacitError
+from tacit.graph_learning import GraphLearningRun, GraphObserver, matrices, to_networkx, write_graph
+from tacit.runs import Observer, Run, storage
+from tacit.runs.observer import Row
+
+if TYPE_CHECKING:
+    from tacit.sites.site_run import SiteRun
+
+log = logging.getLogger(__name__)
+CONFIG, HISTORY, MODELS, RESULT = "config.toml", "history.csv", "models.safetensors", "result.json"
+
+
+class SiteFolder(Observer):
+    """Writes config, history, models and result of a training run. The state itself is in the journal."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def remove_result(self) -> None:
+        """Remove the result of an earlier run: its ε is outdated as soon as the run continues."""
+        (self.path / RESULT).unlink(missing_ok=True)
+
+    def begin(self, run: SiteRun) -> None:
+        """Write the config, and read the history of a resumed run."""
+        run.out = self.path
+        storage.write_config(self.path / CONFIG, run.config)
+        if (self.path / HISTORY).is_file():
+            run.history = self._read_history(run.t)
+
+    def on_evaluation(self, run: Run, row: Row) -> None:
+        self._write(run)
+
+    def on_finish(self, run: Run) -> None:
+        self._write(run)
+        storage.write_json(self.path / RESULT, run.result())
+
+    def _write(self, run: Run) -> None:
+        run.task.ledger.flush()  # first: no other file may be ahead of the ledger
+        storage.write_history(self.path / HISTORY, run.history)
+        storage.write_models(self.path / MODELS, run.models)
+
+    def _read_history(self, rounds: int) -> list[Row]:
+        """Return the rows up to the last checkpoint. A power cut can damage the file, which nothing depends on."""
+        try:
+            return [row for row in storage.read_history(self.path / HISTORY) if row["round"] <= rounds]
+        except (TacitError, KeyError, TypeError):
+            log.warning("%s is damaged; the history restarts here", self.path / HISTORY)
+            return []
+
+
+class GraphSiteFolder(GraphObserver):
+    """Writes history, graphs and result of a graph learning run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def remove_result(self) -> None:
+        """Remove the result of an earlier run."""
+        (self.path / RESULT).unlink(missing_ok=True)
+
+    def on_finish(self, run: GraphLearningRun) -> None:
+        storage.write_history(self.path / HISTORY, run.history)
+        for name, graph in {"graph": run.graphs[0], "consensus": run.consensus}.items():
+            if graph is not None:
+                write_graph(to_networkx(matrices(graph.numpy())), self.path, name)
+        storage.write_json(self.path / RESULT, run.result())
