@@ -143,13 +143,13 @@ class Host:
             assert self.said.setdefault(what, event["digest"]) == event["digest"], (
                 f"{self.name} says {what} in two ways"
             )
-        elif event["event"] == "goes on":
+        elif event["event"] == "resumed":
             assert event["round"] == self._from, f"{self.name} goes on from {event['round']}, not from {self._from}"
 
     @property
     def begun(self):
         """How often it has gone on from where it was, or begun, having said nothing yet."""
-        return sum(event["event"] in ("goes on", "begins") for event in self.events)
+        return sum(event["event"] in ("resumed", "started") for event in self.events)
 
     def told(self, event):
         return [each for each in self.events if each["event"].startswith(event)]

@@ -7,6 +7,7 @@ import pytest
 
 from tacit.errors import TacitError
 from tacit.privacy import guarantee
+from tacit.runs import Observer
 from tacit.sites.build import build_site
 from tacit.sites.node import Node
 from tacit.sites.site_config import SiteConfig
@@ -48,7 +49,7 @@ def test_a_lost_journal_is_refused(ended):
     made, state = ended
     for file in state.glob("journal.sqlite*"):
         file.unlink()
-    with pytest.raises(TacitError, match=r"journal.sqlite knows of less than the ledger"):
+    with pytest.raises(TacitError, match=r"journal.sqlite is older than the ledger"):
         again(made).go()
     assert not (state / "result.json").exists(), "what it said of ε is of an earlier end"
 
@@ -56,27 +57,26 @@ def test_a_lost_journal_is_refused(ended):
 def test_an_older_journal_is_refused(ended):
     made, _ = ended
     forget(made, after=1)
-    with pytest.raises(TacitError, match=r"journal.sqlite knows of less than the ledger"):
+    with pytest.raises(TacitError, match=r"journal.sqlite is older than the ledger"):
         again(made).go()
 
 
 def test_one_round_that_was_written_down_and_not_said_is_no_older_journal(ended):
     made, _ = ended
     forget(made, after=4)
-    assert again(made).prepared().t == 0
+    assert again(made).create_run().t == 0
 
 
 def test_a_copy_whose_ledger_lacks_what_others_have_heard_is_refused_for_good(tmp_path):
     _, made = network(tmp_path, algorithm={"name": "dyn-d2p", "lr": 0.5}, privacy=TARGET, graph=DIRECTED, patience=5.0)
     first = made.nodes[0].parent / "state"
-    nodes = started(made)
 
-    def copy(status):
-        if status.round == 2 and not (tmp_path / "older").exists():
-            shutil.copytree(first, tmp_path / "older")
+    class CopyState(Observer):
+        def on_round(self, run):
+            if run.t == 2 and not (tmp_path / "older").exists():
+                shutil.copytree(first, tmp_path / "older")
 
-    go, nodes[0].go = nodes[0].go, lambda: go(copy)
-    worked_all(nodes)
+    worked_all(started(made, observers={0: [CopyState()]}))
     shutil.rmtree(first)
     shutil.copytree(tmp_path / "older", first)
     told = worked_all(started(made), TacitError)
@@ -103,7 +103,7 @@ def worked_all(nodes, errors=()):
 def test_what_is_shown_of_epsilon_is_never_below_the_ledger(ended):
     made, _ = ended
     node = again(made)
-    node.prepared()
+    node.create_run()
     assert node.status().round == 6
     assert node.status().epsilon >= spent(node) > 0
 
@@ -112,20 +112,20 @@ def test_rounds_that_were_left_out_are_counted_ahead(tmp_path, monkeypatch):
     """Of 60 rounds the first 50 were made by the others: what is shown covers the rounds until the next evaluation."""
     _, made = network(tmp_path, algorithm={"name": "dyn-d2p", "lr": 0.5}, privacy=TARGET, graph=DIRECTED, rounds=60)
     node = again(made)
-    run = node.prepared()
-    before = run.bound
+    run = node.create_run()
+    before = run.epsilon_bound
     monkeypatch.setattr(node.network, "begin", lambda t: max(t, 50))
     assert run._begins()
     assert run.t == 50
     assert json.loads(node.journal.load_checkpoint()[0])["t"] == 50, "on disk before anybody is told"
-    assert run.bound > 2 * before
+    assert run.epsilon_bound > 2 * before
 
 
 def test_a_graph_shows_what_all_its_rounds_cost(tmp_path):
     table = {**GRAPHS, "privacy": {"epsilon": 2.0, "delta": 1e-5}, "graph": {"name": "complete", "nodes": 6}}
     _, made = network(tmp_path, **table)
     node = again(made)
-    node.prepared()
+    node.create_run()
     assert node.status().epsilon == node.status().planned == pytest.approx(2.0, rel=1e-3)
 
 
@@ -133,4 +133,4 @@ def test_one_that_is_done_may_be_started_again(tmp_path):
     """Its last messages may still be needed; a schedule has no number for a round after the last."""
     _, made = network(tmp_path, algorithm=LISTED, graph=DIRECTED)
     worked(started(made))
-    assert again(made).prepared().t == 6
+    assert again(made).create_run().t == 6

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from tacit import reports
 from tacit.graph_learning import PPGL, GraphLearner
-from tacit.runs import Config, from_config
+from tacit.runs import Config, Observer, from_config
 from tacit.sites import grpc_transport, membership, outbox
 from tacit.sites.build import build_site
 from tacit.sites.grpc_transport import GrpcTransport
@@ -42,9 +41,8 @@ CASES = {
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """Sites are threads enough, and their pages have tests of their own."""
-    monkeypatch.setattr(reports, "write_page", lambda folders, page: None)
+def quick():
+    """Sites run in threads of one process, so torch needs no more threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -63,8 +61,10 @@ def network(folder, noise_seed=3, patience=60.0, **changes):
     return config, made
 
 
-def started(made, wires=GrpcTransport):
-    return [Node(build_site(SiteConfig.load(path)), wires) for path in made.nodes]
+def started(made, wires=GrpcTransport, observers=None):
+    """One node per site; `observers` of single nodes by their number."""
+    parts = [build_site(SiteConfig.load(path)) for path in made.nodes]
+    return [Node(each, wires, (observers or {}).get(i, ())) for i, each in enumerate(parts)]
 
 
 def worked(nodes):
@@ -111,23 +111,24 @@ def test_the_graph_of_the_simulation(tmp_path):
     torch.testing.assert_close(graphs, learner.run_.graphs, rtol=0, atol=1e-6)
 
 
-def stops(node, after):
-    """Someone presses Ctrl-C."""
+class InterruptAfter(Observer):
+    """Presses Ctrl-C after a round."""
 
-    def look(status):
-        if status.round == after and not node.run.interrupted:
+    def __init__(self, rounds):
+        self._rounds = rounds
+
+    def on_round(self, run):
+        if run.t == self._rounds:
             raise KeyboardInterrupt
-
-    return look
 
 
 @pytest.mark.parametrize("case", ["sgp", "lt-admm-dp"])
 def test_one_that_stops_half_way_goes_on(tmp_path, case):
     """The others wait for it, and the result is that of the run which never stopped."""
     config, made = network(tmp_path, **CASES[case])
-    nodes = started(made)
+    nodes = started(made, observers={2: [InterruptAfter(3)]})
     with ThreadPoolExecutor(SITES) as pool:
-        jobs = [pool.submit(node.go, *([stops(node, 3)] if node is nodes[2] else [])) for node in nodes]
+        jobs = [pool.submit(node.go) for node in nodes]
         assert jobs[2].result()["stopped"] == "stopped by hand after 3 of 6 rounds"
         nodes[2] = Node(build_site(SiteConfig.load(made.nodes[2])))
         released = len(nodes[2].parts.ledger)
@@ -169,7 +170,7 @@ class Lossy(GrpcTransport):
 
 def weight(nodes):
     """Σ w over all sites, and over messages that nobody has used."""
-    total, names = sum(float(node.run._at.state.w.sum()) for node in nodes), [node.site.name for node in nodes]
+    total, names = sum(float(node.run.checkpoint.state.w.sum()) for node in nodes), [node.site.name for node in nodes]
     journals = [Journal(node.site.state / "journal.sqlite", node.parts.description.digest) for node in nodes]
     for i, (node, journal) in enumerate(zip(nodes, journals, strict=True)):
         for sent in journal._select("status IN (?, ?)", (DeliveryStatus.PENDING, DeliveryStatus.MISSED)):
