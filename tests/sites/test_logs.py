@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 from tacit.errors import TacitError
-from tacit.sites import logs
+from tacit.sites.logs import configure_logging, reset_logging
 
 log = logging.getLogger("tacit.sites.somewhere")
 
@@ -15,7 +15,7 @@ log = logging.getLogger("tacit.sites.somewhere")
 @pytest.fixture(autouse=True)
 def reset_after_test():
     yield
-    logs.reset()
+    reset_logging()
 
 
 def lines(capsys):
@@ -23,7 +23,7 @@ def lines(capsys):
 
 
 def test_event_is_one_line_with_its_fields(capsys):
-    logs.configure("site-1")
+    configure_logging("site-1")
     log.info("%s is back", "site-2", extra={"peer": "site-2", "round": 7, "of": ("a", 1.5, None), "site": "site-9"})
     log.debug("below the level")
     logging.getLogger("asyncio").warning("from a library")
@@ -37,7 +37,7 @@ def test_event_is_one_line_with_its_fields(capsys):
 
 
 def test_foreign_text_stays_on_one_line(capsys):
-    logs.configure("site-1")
+    configure_logging("site-1")
     evil = 'x\n{"level": "critical"}\r\u2028\x1b[2J\u202e' + "y" * 9999
     log.warning("refused %s", evil, extra={"peer": evil, "value": float("nan"), "bytes": b"\n\xff", "all": [evil]})
     out = capsys.readouterr().err
@@ -50,7 +50,7 @@ def test_foreign_text_stays_on_one_line(capsys):
 
 
 def test_exception_has_its_traceback_on_the_same_line(capsys):
-    logs.configure("site-1")
+    configure_logging("site-1")
     try:
         raise ValueError("first\nsecond")
     except ValueError:
@@ -58,7 +58,7 @@ def test_exception_has_its_traceback_on_the_same_line(capsys):
     (event,) = lines(capsys)
     assert event["error"] == "ValueError: first second"
     assert event["trace"][0] == "Traceback (most recent call last):"
-    logs.configure("site-1", human=True)
+    configure_logging("site-1", human=True)
     log.error("it broke", exc_info=ValueError("so"), extra={"round": 3})
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith(" error   site-1: it broke  (round=3  error=ValueError: so)")
@@ -67,18 +67,18 @@ def test_exception_has_its_traceback_on_the_same_line(capsys):
 def test_python_warnings_are_logged(capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        logs.configure("site-1")
+        configure_logging("site-1")
         warnings.warn("beware\nof it", stacklevel=1)
         (event,) = lines(capsys)
-        logs.reset()
+        reset_logging()
     assert "UserWarning: beware of it" in event["event"]
 
 
 def test_log_file_is_appended_to(tmp_path, capsys):
     for event in ("one", "two"):
-        logs.configure("site-1", tmp_path / "log.jsonl")
+        configure_logging("site-1", tmp_path / "log.jsonl")
         log.info(event)
     assert [json.loads(line)["event"] for line in (tmp_path / "log.jsonl").read_text().splitlines()] == ["one", "two"]
     assert capsys.readouterr().err == ""
     with pytest.raises(TacitError, match=r"Cannot write the log .*: Is a directory"):
-        logs.configure("site-1", tmp_path)
+        configure_logging("site-1", tmp_path)

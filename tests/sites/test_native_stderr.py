@@ -123,9 +123,8 @@ def test_writers_are_not_blocked(monkeypatch):
 def test_python_stderr_is_unchanged():
     program = """
 import os, sys, logging
-from tacit.sites import logs
-from tacit.sites.native_stderr import capture_native_stderr
-logs.configure("site-1")
+from tacit.sites import capture_native_stderr, configure_logging
+configure_logging("site-1")
 with capture_native_stderr():
     logging.getLogger("tacit").info("logged")
     print("printed", file=sys.stderr)

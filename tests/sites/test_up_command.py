@@ -9,9 +9,10 @@ from typer.testing import CliRunner
 
 import tacit.cli.listing  # noqa: F401  (an app with one command has no subcommands)
 import tacit.cli.up as command
+from tacit import sites
 from tacit.cli.app import app
 from tacit.errors import TacitError
-from tacit.sites import setup, supervisor
+from tacit.sites import supervisor
 from tacit.sites.status import SiteStatus
 from tacit.sites.supervisor import Supervisor
 
@@ -67,7 +68,7 @@ def test_output_of_an_interrupted_run(tacit_up, folder, monkeypatch):
 
 def test_missing_folder_is_created(tmp_path, monkeypatch):
     created = []
-    monkeypatch.setattr(setup, "create_network", lambda folder, sites: created.append((folder, sites)))
+    monkeypatch.setattr(sites, "create_network", lambda folder, sites: created.append((folder, sites)))
     for options, count in (([], 6), (["--sites", "3"], 3)):
         done = CliRunner().invoke(app, ["up", str(tmp_path / "new"), *options])
         assert isinstance(done.exception, TacitError)  # the replaced function has created nothing

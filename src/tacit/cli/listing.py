@@ -81,7 +81,7 @@ def _options(name: str, registry: Registry[Any]) -> dict[str, Any]:
     """The default of each key that a config may have beside `name`, those of its section included."""
     from tacit.graph_learning import graph_methods
     from tacit.runs.config import Drops, Penalty, Section, Sharing
-    from tacit.sites.signals import CLIP
+    from tacit.sites import CLIP
 
     maker = registry[name]
     hints = get_type_hints(maker if is_dataclass(maker) or not inspect.isclass(maker) else maker.__init__)

@@ -39,7 +39,7 @@ def init(
 ) -> None:
     """Create a network: network.toml for all sites, and one folder per site with its config, certificate and data."""
     from tacit.runs import Config
-    from tacit.sites.setup import create_network
+    from tacit.sites import create_network
 
     with err.status("Preparing data, certificates and noise"):
         files = create_network(folder, sites, Config.load(config, set_ or []), hosts=host or (), noise_seed=noise_seed)

@@ -29,20 +29,22 @@ def node(
     import logging
 
     from tacit.reports import ReportPage
-    from tacit.sites import logs
-    from tacit.sites.build import build_site
-    from tacit.sites.metrics_server import MetricsServer
-    from tacit.sites.native_stderr import capture_native_stderr
-    from tacit.sites.node import Node
-    from tacit.sites.private_state import exclusive_lock
-    from tacit.sites.site_config import SiteConfig
+    from tacit.sites import (
+        MetricsServer,
+        Node,
+        SiteConfig,
+        build_site,
+        capture_native_stderr,
+        configure_logging,
+        exclusive_lock,
+    )
 
     os.umask(0o077)  # the state folder is readable by its owner only
     _raise_open_file_limit()
     site = SiteConfig.load(file)
     with ExitStack() as stack:
         stack.enter_context(exclusive_lock(site.state))
-        logs.configure(site.name, log_file, human)
+        configure_logging(site.name, log_file, human)
         if verbose:
             logging.getLogger("tacit.sites").setLevel(logging.DEBUG)
         stack.enter_context(capture_native_stderr())

@@ -22,8 +22,7 @@ from tacit.cli.output import err, print_json, print_line
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
-    from tacit.sites.status import SiteStatus
-    from tacit.sites.supervisor import Supervisor
+    from tacit.sites import SiteStatus, Supervisor
 
 _DEFAULT_SITES = 6
 _LINE_INTERVAL = 10.0  # seconds between two progress lines if stderr is not a terminal
@@ -57,8 +56,7 @@ def up(
 
 
 def _supervisor(folder: Path, sites: int | None) -> Supervisor:
-    from tacit.sites.setup import create_network
-    from tacit.sites.supervisor import Supervisor
+    from tacit.sites import Supervisor, create_network
 
     if not (folder / "network.toml").exists():
         with err.status("Preparing data, certificates and noise"):
@@ -126,7 +124,7 @@ def _table(supervisor: Supervisor) -> Group:
 
 
 def _epsilon(status: SiteStatus) -> str:
-    from tacit.privacy.statement import rounded_up
+    from tacit.privacy import rounded_up
 
     if status.epsilon is None:
         return "none" if status.digest else "–"  # without a digest nothing has been received from the site yet

@@ -18,7 +18,7 @@ _MAX_TRACEBACK = 40  # lines, from the end
 _STANDARD_FIELDS = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}  # not given by `extra`
 
 
-def configure(site: str, file: Path | None = None, human: bool = False) -> logging.Handler:
+def configure_logging(site: str, file: Path | None = None, human: bool = False) -> logging.Handler:
     """Send log records of Tacit (INFO and above) and of libraries (WARNING and above) to stderr or to a file.
 
     Each line has time, level, site and event, then the fields given by `extra`. A second call replaces the first.
@@ -33,15 +33,15 @@ def configure(site: str, file: Path | None = None, human: bool = False) -> loggi
     except OSError as error:
         raise TacitError(f"Cannot write the log {file}: {error.strerror}") from None
     handler.setFormatter(_LineFormatter(site, human))
-    reset()
+    reset_logging()
     logging.getLogger().addHandler(handler)
     logging.getLogger("tacit").setLevel(logging.INFO)
     logging.captureWarnings(True)
     return handler
 
 
-def reset() -> None:
-    """Undo `configure`."""
+def reset_logging() -> None:
+    """Undo `configure_logging`."""
     for handler in list(logging.getLogger().handlers):
         if isinstance(handler, _StderrHandler | _LogFile):
             logging.getLogger().removeHandler(handler)
@@ -62,7 +62,7 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
 
 
 class _LogFile(logging.FileHandler):
-    """A type of its own, so that `reset` removes no handler of others."""
+    """A type of its own, so that `reset_logging` removes no handler of others."""
 
 
 class _LineFormatter(logging.Formatter):

@@ -11,8 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tacit.errors import TacitError
-from tacit.privacy.ledger import Ledger
-from tacit.privacy.noise import Noise
+from tacit.privacy import Ledger, Noise
 from tacit.sites.files import read_bytes, write_private_file
 
 LEDGER, KEY = "ledger.sqlite", "noise.key"

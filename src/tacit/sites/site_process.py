@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tacit.errors import TacitError
-from tacit.privacy.statement import Privacy
+from tacit.privacy import Privacy
 from tacit.sites.log_tail import LogTail
 from tacit.sites.network_config import NetworkConfig
 from tacit.sites.site_config import SiteConfig

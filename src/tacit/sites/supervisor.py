@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tacit.privacy.statement import Privacy
+from tacit.privacy import Privacy
 from tacit.sites.network_config import NetworkConfig
 from tacit.sites.site_process import Command, SiteProcess, node_command
 
