@@ -1,6 +1,7 @@
 import shutil
 
 import pytest
+import torch
 
 from .grpc_sites import Certificates, GrpcPair
 from .manual_sites import ManualSite
@@ -24,6 +25,15 @@ def grpc_pair(tmp_path, certs):
     pair.check_round()
     yield pair
     pair.close()
+
+
+@pytest.fixture
+def one_torch_thread():
+    """Limit torch to one thread: each site has its own threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
-"""Sites that are killed, frozen and cut off: what they have said is in their ledgers, and nothing counts twice.
+"""Sites that are killed, frozen and cut off: their ledgers are complete, and no message counts twice or is lost.
 
-What is quick is in `make test`; `make chaos` does it at length, and prints what it has seen.
+`make test` runs the short tests; `make chaos` runs the long ones and prints what happened.
 """
 
 import signal
@@ -9,7 +9,16 @@ import time
 import pytest
 
 from tacit.sites import grpc_transport, membership, outbox
-from tests.sites.chaos import Host, Lossy, Recorded, in_threads, made, mass, running
+
+from .site_networks import (
+    LossyTransport,
+    RecordingTransport,
+    create_node,
+    create_site_files,
+    run_nodes,
+    total_weight,
+)
+from .site_processes import ObservedSite, running_network
 
 BASE = {
     "name": "chaos",
@@ -42,124 +51,124 @@ METHODS = {
         "privacy": {"epsilon": 50.0, "delta": 1e-5},
     },
 }
-# Its weights are powers of two, of which float32 loses little: what mass is missing was lost.
+# The weights of this graph are powers of two, so float32 rounding is small compared with a lost message.
 PUSH_SUM = {**BASE, "graph": "one-peer-exponential"}
+ABSENT, REJOINED = "no message for", "rejoined"  # events in the log of a site
 
 
-def killed(folder, name, sites, rounds, kills):
-    """A network whose sites are killed again and again ends as one to which nothing happens, bit for bit."""
+def check_killed_sites(folder, name, sites, rounds, kills):
+    """Check that a network whose sites are killed ends exactly like one that runs undisturbed."""
     config = {**METHODS[name], "rounds": rounds}
-    calm = made(folder / "calm", config, sites)
-    nodes, began = in_threads(calm, Recorded, 300.0), time.monotonic()
-    with running(made(folder / "chaos", config, sites, peer_timeout=60.0, checkpoint_every=7)) as network:
-        network.harass(kills, seed=sites)
-        network.finish()
-    for host, node, file in zip(network.hosts, nodes, calm, strict=True):
-        undisturbed = Host(file)
-        assert host.results == undisturbed.results != {}
-        assert host.ledger == undisturbed.ledger != []
-        assert {(peer, digest) for (peer, *_), digest in host.said.items()} <= node.transport.sent
-        assert host.begun == host.starts - host.early
-        assert not host.told("no message for")
+    undisturbed = create_site_files(folder / "undisturbed", config, sites)
+    nodes = [create_node(file, RecordingTransport) for file in undisturbed]
+    run_nodes(nodes, 300.0)
+    start = time.monotonic()
+    files = create_site_files(folder / "killed", config, sites, peer_timeout=60.0, checkpoint_every=7)
+    with running_network(files) as network:
+        network.kill_repeatedly(kills, seed=sites)
+        network.wait_until_finished()
+    for site, node, file in zip(network.sites, nodes, undisturbed, strict=True):
+        expected = ObservedSite(file)
+        assert site.result_files == expected.result_files != {}
+        assert site.ledger_rows == expected.ledger_rows != []
+        assert {(peer, digest) for (peer, *_), digest in site.sent.items()} <= node.transport.sent
+        assert site.work_starts == site.starts - site.early_kills
+        assert not site.events_with(ABSENT)
     assert network.kills >= kills
-    print(f"{name}, {network}, {time.monotonic() - began:.0f} s: every model as without")
+    print(f"{name}, {network}, {time.monotonic() - start:.0f} s: all models equal")
 
 
 @pytest.mark.parametrize(("name", "kills"), [("dyn-d2p", 6), ("lt-admm-dp", 2)])
-def test_killed_sites_go_on(tmp_path, name, kills):
-    killed(tmp_path, name, sites=3, rounds=5 * kills, kills=kills)
+def test_killed_sites_resume_exactly(tmp_path, name, kills):
+    check_killed_sites(tmp_path, name, sites=3, rounds=5 * kills, kills=kills)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize(("name", "kills"), [("dyn-d2p", 200), ("lt-admm-dp", 50), ("dp-norm", 50), ("ppgl", 50)])
-def test_killed_sites_go_on_at_length(tmp_path, name, kills):
-    killed(tmp_path, name, sites=6, rounds=2 * kills, kills=kills)
+def test_killed_sites_resume_exactly_long(tmp_path, name, kills):
+    check_killed_sites(tmp_path, name, sites=6, rounds=2 * kills, kills=kills)
 
 
-def away(folder, how, sites, rounds, times=1):
-    """A site is gone for longer than the others have patience, and comes back."""
-    files = made(folder / "net", {**PUSH_SUM, "rounds": rounds}, sites, peer_timeout=1.0, checkpoint_every=7)
-    with running(files) as network:
-        for gone in network.hosts[:times]:
-            others = [host for host in network.hosts if host is not gone]
-            assert network.until(lambda gone=gone: gone.round >= 10)
-            if how == "killed":
-                gone.kill()
-            else:
-                gone.signal(signal.SIGSTOP)
-            left = max(host.round for host in network.hosts)
-            assert network.until(lambda left=left, others=others: all(host.round >= left + 20 for host in others))
-            if how == "killed":
-                gone.start()
-            else:
-                gone.signal(signal.SIGCONT)
-            assert network.until(lambda left=left, gone=gone: gone.round >= left + 20)
-        network.finish()
-    for gone in network.hosts[:times]:
-        told = [event for host in network.hosts for what in ("no message for", "rejoined") for event in host.told(what)]
-        assert {event["event"].split()[0] for event in told if event["peer"] == gone.name} == {"no", "rejoined:"}
-        slept = set(range(rounds)) - {line[0] for line in gone.ledger}
-        assert len(slept) >= 15
-        assert not slept & {round_ for _, round_, _, _ in gone.said}
-    assert mass(files) == pytest.approx(sites, rel=1e-6)
-    print(f"{how} for long, {network}: mass error {abs(mass(files) - sites):.1g}")
+def check_absent_sites(folder, how, sites, rounds, absent=1):
+    """Check that sites which are gone for longer than the timeout rejoin, one after the other."""
+    config = {**PUSH_SUM, "rounds": rounds}
+    files = create_site_files(folder / "net", config, sites, peer_timeout=1.0, checkpoint_every=7)
+    with running_network(files) as network:
+        for gone in network.sites[:absent]:
+            others = [site for site in network.sites if site is not gone]
+            assert network.wait_until(lambda gone=gone: gone.round >= 10)
+            gone.kill() if how == "killed" else gone.signal(signal.SIGSTOP)
+            later = max(site.round for site in network.sites) + 20
+            assert network.wait_until(lambda later=later, others=others: all(site.round >= later for site in others))
+            gone.start() if how == "killed" else gone.signal(signal.SIGCONT)
+            assert network.wait_until(lambda later=later, gone=gone: gone.round >= later)
+        network.wait_until_finished()
+    for gone in network.sites[:absent]:
+        for prefix in (ABSENT, REJOINED):
+            events = [event for site in network.sites for event in site.events_with(prefix)]
+            assert gone.name in {event["peer"] for event in events}
+        skipped = set(range(rounds)) - {row[0] for row in gone.ledger_rows}
+        assert len(skipped) >= 15
+        assert not skipped & {round_ for _, round_, _, _ in gone.sent}
+    assert total_weight(files) == pytest.approx(sites, rel=1e-6)
+    print(f"{how} for long, {network}: mass error {abs(total_weight(files) - sites):.1g}")
 
 
 @pytest.mark.parametrize("how", ["killed", "frozen"])
-def test_others_go_on_without_one_and_take_it_back(tmp_path, how):
-    away(tmp_path, how, sites=3, rounds=200)
+def test_run_continues_without_an_absent_site(tmp_path, how):
+    check_absent_sites(tmp_path, how, sites=3, rounds=200)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("how", ["killed", "frozen"])
-def test_others_go_on_without_several_and_take_them_back(tmp_path, how):
-    away(tmp_path, how, sites=6, rounds=500, times=4)
+def test_run_continues_without_several_absent_sites(tmp_path, how):
+    check_absent_sites(tmp_path, how, sites=6, rounds=500, absent=4)
 
 
 @pytest.mark.full
-def test_mass_is_conserved_where_nobody_waits_for_the_killed(tmp_path):
-    files = made(tmp_path / "net", {**PUSH_SUM, "rounds": 400}, 6, peer_timeout=0.5, checkpoint_every=7)
-    with running(files) as network:
-        network.harass(60, seed=1)
-        network.finish()
+def test_mass_is_conserved_with_a_short_timeout(tmp_path):
+    """The other sites continue without a site that was killed."""
+    files = create_site_files(tmp_path / "net", {**PUSH_SUM, "rounds": 400}, 6, peer_timeout=0.5, checkpoint_every=7)
+    with running_network(files) as network:
+        network.kill_repeatedly(60, seed=1)
+        network.wait_until_finished()
     assert network.kills >= 60
-    assert any(host.told("no message for") for host in network.hosts)
-    assert mass(files) == pytest.approx(6, rel=1e-6)
-    print(f"impatient, {network}: mass error {abs(mass(files) - 6):.1g}")
+    assert any(site.events_with(ABSENT) for site in network.sites)
+    assert total_weight(files) == pytest.approx(6, rel=1e-6)
+    print(f"short timeout, {network}: mass error {abs(total_weight(files) - 6):.1g}")
 
 
-def lossy(folder, monkeypatch, sites, rounds, patience):
-    """Three of ten messages and answers never arrive."""
-    monkeypatch.setattr(outbox, "FIRST_RETRANSMIT", 0.1)  # else it takes minutes
+def run_lossy(folder, monkeypatch, sites, rounds, timeout):
+    """Run a network that loses three of ten messages and replies."""
+    monkeypatch.setattr(outbox, "FIRST_RETRANSMIT", 0.1)  # otherwise it would take minutes
     monkeypatch.setattr(outbox, "MAX_RETRANSMIT_INTERVAL", 0.2)
     monkeypatch.setattr(membership, "HELLO_INTERVAL", 0.1)
     monkeypatch.setattr(grpc_transport, "TICK", 0.02)
-    files = made(folder / "net", {**PUSH_SUM, "rounds": rounds}, sites, peer_timeout=patience)
-    nodes = in_threads(files, Lossy)
+    files = create_site_files(folder / "net", {**PUSH_SUM, "rounds": rounds}, sites, peer_timeout=timeout)
+    nodes = [create_node(file, LossyTransport) for file in files]
+    run_nodes(nodes)
     assert all(node.run.t == rounds and node.run.stopped is None for node in nodes)
     lost, counts = sum(node.transport.lost for node in nodes), [node.exchange.counts for node in nodes]
-    missed, returned = (sum(getattr(each, key) for each in counts) for key in ("missed", "returned"))
+    missed, returned = sum(count.missed for count in counts), sum(count.returned for count in counts)
     assert lost > rounds
-    assert mass(files) == pytest.approx(sites, rel=1e-6)
-    print(
-        f"{sites} sites, {rounds} rounds, {lost} lost: {missed} missed, {returned} taken back, "
-        f"mass error {abs(mass(files) - sites):.1g}"
-    )
+    assert total_weight(files) == pytest.approx(sites, rel=1e-6)
+    error = abs(total_weight(files) - sites)
+    print(f"{sites} sites, {rounds} rounds, {lost} lost: {missed} missed, {returned} returned, mass error {error:.1g}")
     return files, missed, returned
 
 
-def test_what_is_lost_is_said_again(tmp_path, monkeypatch):
-    """Where everyone has patience, nothing is missed, and the models are those of a network that loses nothing."""
-    files, missed, _ = lossy(tmp_path, monkeypatch, sites=3, rounds=20, patience=60.0)
-    calm = made(tmp_path / "calm", {**PUSH_SUM, "rounds": 20}, 3)
-    in_threads(calm)
-    assert [Host(file).results for file in files] == [Host(file).results for file in calm]
+def test_lost_messages_are_retransmitted(tmp_path, monkeypatch):
+    """With a long timeout no message is missed, and the models are those of a network without losses."""
+    files, missed, _ = run_lossy(tmp_path, monkeypatch, sites=3, rounds=20, timeout=60.0)
+    reliable = create_site_files(tmp_path / "reliable", {**PUSH_SUM, "rounds": 20}, 3)
+    run_nodes([create_node(file) for file in reliable])
+    assert [ObservedSite(file).result_files for file in files] == [ObservedSite(file).result_files for file in reliable]
     assert missed == 0
 
 
-@pytest.mark.parametrize(("sites", "rounds"), [(3, 30), pytest.param(6, 100, marks=pytest.mark.full, id="at length")])
-def test_what_is_lost_is_taken_back(tmp_path, monkeypatch, sites, rounds):
-    """Where nobody waits for long, much is missed, and none of it counts twice or not at all."""
-    _, missed, returned = lossy(tmp_path, monkeypatch, sites, rounds, patience=0.2)
+@pytest.mark.parametrize(("sites", "rounds"), [(3, 30), pytest.param(6, 100, marks=pytest.mark.full, id="long")])
+def test_lost_messages_are_returned(tmp_path, monkeypatch, sites, rounds):
+    """With a short timeout many messages are missed, and none counts twice or is lost."""
+    _, missed, returned = run_lossy(tmp_path, monkeypatch, sites, rounds, timeout=0.2)
     assert missed > 0
     assert returned > 0

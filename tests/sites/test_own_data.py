@@ -5,9 +5,12 @@ import pytest
 
 from tacit.sites.build import build_site
 from tacit.sites.site_config import SiteConfig
-from tests.sites.test_sites import DIRECTED, TARGET, network, quick, started, worked  # noqa: F401  (a fixture)
 
+from .site_networks import create_node, run_nodes
+from .six_sites import DYN_D2P, TARGET, create_six_sites
 from .small_network import change_toml
+
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 LOAD_FUNCTION = """
 import numpy as np
@@ -30,9 +33,9 @@ def write_csv(site, x, y):
 
 @pytest.fixture
 def files(tmp_path):
-    _, files = network(tmp_path, algorithm={"name": "dyn-d2p", "lr": 0.5}, privacy=TARGET, graph=DIRECTED)
-    change_toml(files.network, data={"inputs": [64], "labels": list(range(10))})
-    for number, path in enumerate(files.nodes):
+    _, files = create_six_sites(tmp_path, **DYN_D2P)
+    change_toml(files[0].parents[1] / "network.toml", data={"inputs": [64], "labels": list(range(10))})
+    for number, path in enumerate(files):
         site, held = path.parent, np.load(path.parent / "records.npz")
         x, y = held["x"].reshape(len(held["x"]), -1), held["y"]
         if number == 0:
@@ -46,11 +49,11 @@ def files(tmp_path):
 
 
 def test_sites_with_csv_python_and_npz_data_train_together(files):
-    results = worked(started(files))
+    results = run_nodes([create_node(file) for file in files])
     assert [result["rounds"] for result in results] == [6] * 6
     assert all(0 < result["privacy"]["guaranteed"] <= TARGET["epsilon"] for result in results)
 
 
 def test_missing_class_does_not_change_class_numbers(files):
-    y = build_site(SiteConfig.load(files.nodes[0])).task.data.y
+    y = build_site(SiteConfig.load(files[0])).task.data.y
     assert sorted(set(y.tolist())) == [0, 1, 2, 4, 5, 6, 7, 8, 9]

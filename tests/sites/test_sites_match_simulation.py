@@ -1,0 +1,107 @@
+"""Six sites with real connections compute the models of the simulation, also if one of them is interrupted."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+
+from tacit.graph_learning import PPGL, GraphLearner
+from tacit.runs import Observer, from_config
+from tacit.sites.build import build_site
+from tacit.sites.node import Node
+from tacit.sites.site_config import SiteConfig
+
+from .site_networks import create_node, create_site_files, run_nodes
+from .six_sites import BASE, DIRECTED, DYN_D2P, SITES, TARGET, create_six_sites, stack_models
+
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
+DP_NORM = {"name": "dp-norm", "smoothness": 1.0, "lr": 0.03, "sigma": 0.01, "bound": "contraction"}
+UNIT_RECORDS = {"batch": {"size": 8, "sampling": "permutation"}, "data": {"name": "digits", "normalise": "unit"}}
+PARTPSP = {"name": "partpsp", "share": ["0.*"], "noise_rate": 0.001, "b": 1.0, "clip": 1.0}
+CASES = {
+    "sgp": {"algorithm": {"name": "sgp"}, "graph": DIRECTED},
+    "dyn-d2p": DYN_D2P,
+    "partpsp": {"algorithm": PARTPSP, "model": {"name": "mlp", "hidden": [8]}, "graph": DIRECTED},
+    "lt-admm-dp": {"algorithm": {"name": "lt-admm-dp", "lr": 0.1, "clip": 1.0}, "privacy": TARGET},
+    "dp-norm": {"algorithm": DP_NORM, **UNIT_RECORDS},
+    "dp-norm, asynchronous": {"algorithm": {**DP_NORM, "asynchronous": True}, **UNIT_RECORDS},
+    "porter": {"algorithm": {"name": "porter"}, "privacy": TARGET},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_models_equal_those_of_the_simulation(tmp_path, case):
+    config, files = create_six_sites(tmp_path, **CASES[case])
+    nodes = [create_node(file) for file in files]
+    results = run_nodes(nodes)
+    simulated = from_config(config).go()
+    assert simulated.models.abs().max() > 1e-3
+    torch.testing.assert_close(stack_models(nodes), simulated.models, rtol=0, atol=1e-6)
+    assert {result["rounds"] for result in results} == {6}
+    assert {result["stopped"] for result in results} == {None}
+    for node in nodes:
+        assert node.status().state == "finished"
+        assert node.status().refused == node.status().missed == 0
+    epsilons, expected = [result["privacy"]["guaranteed"] for result in results], simulated.privacy.guaranteed
+    assert epsilons == [None] * SITES if expected is None else max(epsilons) == pytest.approx(expected, rel=1e-9)
+
+
+def test_learned_graph_equals_that_of_the_simulation(tmp_path):
+    algorithm = {"name": "ppgl", "beta": 0.2, "rho": 1.0, "lam": 0.05, "clip": 20.0}
+    privacy = {"epsilon": 2.0, "delta": 1e-5}
+    changes = {"algorithm": algorithm, "privacy": privacy, "rounds": 20, "graph": {"name": "complete", "nodes": SITES}}
+    table = {key: value for key, value in BASE.items() if key not in ("data", "model", "batch", "evaluate_every")}
+    files = create_site_files(tmp_path / "net", {**table, **changes}, SITES, noise_seed=3)
+    nodes = [create_node(file) for file in files]
+    run_nodes(nodes)
+    signals = [np.load(file.parent / "records.npz")["signals"] for file in files]
+    method = PPGL(beta=0.2, rho=1.0, lam=0.05, rounds=20)
+    learner = GraphLearner(method, epsilon=2.0, clip=20.0, seed=3).fit(signals)
+    graphs = torch.cat([node.run.graphs for node in nodes])
+    assert learner.run_.graphs.abs().max() > 1e-3
+    torch.testing.assert_close(graphs, learner.run_.graphs, rtol=0, atol=1e-6)
+
+
+class InterruptAfter(Observer):
+    """Raises as Ctrl-C does, after a number of rounds."""
+
+    def __init__(self, rounds):
+        self._rounds = rounds
+
+    def on_round(self, run):
+        if run.t == self._rounds:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("case", ["sgp", "lt-admm-dp"])
+def test_interrupted_site_resumes(tmp_path, case):
+    """The other sites wait for it, and the models are those of an uninterrupted run."""
+    config, files = create_six_sites(tmp_path, **CASES[case])
+    nodes = [create_node(file, observers=[InterruptAfter(3)] if file is files[2] else []) for file in files]
+    with ThreadPoolExecutor(SITES) as pool:
+        jobs = [pool.submit(node.go) for node in nodes]
+        assert jobs[2].result()["stopped"] == "stopped by hand after 3 of 6 rounds"
+        nodes[2] = create_node(files[2])
+        releases = len(nodes[2].parts.ledger)
+        jobs[2] = pool.submit(nodes[2].go)
+        results = [job.result() for job in jobs]
+    assert {result["rounds"] for result in results} == {6}
+    simulated = from_config(config).go()
+    torch.testing.assert_close(stack_models(nodes), simulated.models, rtol=0, atol=1e-6)
+    assert all(node.status().missed == 0 for node in nodes)
+    assert len(nodes[2].parts.ledger) == 2 * releases
+
+
+def test_each_site_has_its_own_secret_noise(tmp_path):
+    """All sites start from the same public parameters."""
+    _, files = create_six_sites(tmp_path, noise_seed=None, **{**DYN_D2P, "rounds": 2})
+    parts = [build_site(SiteConfig.load(file)) for file in files]
+    assert len({one.task.model.initial().numpy().tobytes() for one in parts}) == 1
+    assert not any(one.noise.simulated for one in parts)
+    words = {one.noise.words("test", np.array([0]), 0, 4).numpy().tobytes() for one in parts}
+    assert len(words) == SITES, "the noise of the same node differs"
+    nodes = [Node(one) for one in parts]
+    run_nodes(nodes)
+    assert len({float(row[0]) for row in stack_models(nodes)}) == SITES
