@@ -1,4 +1,4 @@
-"""What a run is, as data: a TOML file or a dict, checked whole before anything happens."""
+"""The config of a run: a TOML file or a dict, checked completely before anything happens."""
 
 from __future__ import annotations
 
@@ -13,28 +13,27 @@ from tacit.errors import TacitError, unknown
 from tacit.registry import invalid
 from tacit.runs.metrics import optional_metrics
 
-FROM_PYTHON = "python: "  # the name of a part that was handed over as an object
-CHOICES = ("data", "sharding", "model", "graph", "algorithm")
-
+PYTHON_OBJECT_PREFIX = "python: "  # starts the name of a part that was given as an object
+PART_SECTIONS = ("data", "sharding", "model", "graph", "algorithm")
 
 M = TypeVar("M", bound=BaseModel)
 
 
-class Section(BaseModel):
-    """Keys that are not there are refused, with the nearest that is."""
+class ConfigSection(BaseModel):
+    """A section of a config. Unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Choice(BaseModel):
-    """A registered thing by `name`; the other keys are its parameters, checked by its registry."""
+class NamedPart(BaseModel):
+    """A section that names a registered part; its other keys are the parameters, which the registry checks."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str
 
     @model_validator(mode="before")
     @classmethod
-    def _only_a_name(cls, value: Any) -> Any:
+    def _accept_bare_name(cls, value: Any) -> Any:
         return {"name": value} if isinstance(value, str) else value
 
     @property
@@ -42,8 +41,12 @@ class Choice(BaseModel):
         return dict(self.model_extra or {})
 
 
-class Batch(Section):
-    """`size` None takes all records in every draw. A permutation is shuffled anew every `epochs` epochs."""
+class Batch(ConfigSection):
+    """How records are drawn for one step.
+
+    `size` is the (expected) batch size; without it, every step uses all records. A permutation is reshuffled every
+    `epochs` epochs.
+    """
 
     size: int | None = Field(default=None, ge=1)
     sampling: Literal["poisson", "without-replacement", "permutation"] = "poisson"
@@ -51,8 +54,11 @@ class Batch(Section):
     epochs: int = Field(default=1, ge=1)
 
 
-class PrivacyTarget(Section):
-    """The noise is solved for `epsilon`; `budget`, by default the guaranteed target, may not be passed."""
+class PrivacyTarget(ConfigSection):
+    """The privacy to reach: noise is calibrated for `epsilon`, and a release that would exceed `budget` is refused.
+
+    Without `budget`, a guaranteed `epsilon` is also the budget.
+    """
 
     epsilon: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     delta: float = Field(default=1e-5, gt=0, lt=1)
@@ -60,47 +66,48 @@ class PrivacyTarget(Section):
     budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
 
-class CostModel(Section):
-    """Seconds a gradient and a round of communication take, and bytes a second a node can send."""
+class CostModel(ConfigSection):
+    """Seconds per gradient and per round of communication, and bytes per second that a node can send."""
 
     gradient_time: float = Field(default=0.0, ge=0)
     link_time: float = Field(default=0.0, ge=0)
     bandwidth: float = Field(default=float("inf"), gt=0)
 
 
-class Drops(Section):
-    """Keys of [graph] that put drop-out around it: chances a round that a link or a node fails."""
+class DropoutKeys(ConfigSection):
+    """Keys of [graph] for every graph: the probabilities that a link or a node fails in a round."""
 
     drop_links: float = Field(default=0.0, ge=0, lt=1)
     drop_nodes: float = Field(default=0.0, ge=0, lt=1)
     drop_seed: int = Field(default=0, ge=0)
 
 
-class Penalty(Section):
-    """Keys of [model] that add to what is minimised: weight_decay · ‖parameters‖²/2, which belongs to no record."""
+class RegularisationKeys(ConfigSection):
+    """Keys of [model] for every model: weight_decay · ‖parameters‖²/2 is added to the loss, and belongs to no record."""
 
     weight_decay: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
 
-class Sharing(Section):
-    """Keys of [algorithm] that leave some parameters at their node: which are shared, and how the others learn."""
+class SharingKeys(ConfigSection):
+    """Keys of [algorithm] for methods with partial sharing: which parameters are shared, and how the others are
+    trained."""
 
     share: tuple[str, ...] | None = None
     local: Literal["private", "exact"] = "private"
 
 
-class Config(Section):
-    """A whole run."""
+class Config(ConfigSection):
+    """The config of a complete run."""
 
     name: str | None = Field(default=None, pattern=r"^[\w\-. ]*\w$")
     seed: int = Field(default=0, ge=0, lt=2**63)
     rounds: int = Field(default=200, ge=1)
     evaluate_every: int | None = Field(default=None, ge=1)
-    data: Choice = Choice(name="digits")
-    sharding: Choice = Choice(name="iid")
-    model: Choice = Choice(name="logistic")
-    graph: Choice = Choice.model_validate({"name": "one-peer-exponential", "nodes": 10})
-    algorithm: Choice = Choice(name="dyn-d2p")
+    data: NamedPart = NamedPart(name="digits")
+    sharding: NamedPart = NamedPart(name="iid")
+    model: NamedPart = NamedPart(name="logistic")
+    graph: NamedPart = NamedPart.model_validate({"name": "one-peer-exponential", "nodes": 10})
+    algorithm: NamedPart = NamedPart(name="dyn-d2p")
     batch: Batch = Batch(size=32)
     privacy: PrivacyTarget = PrivacyTarget()
     network: CostModel = CostModel()
@@ -117,7 +124,8 @@ class Config(Section):
 
     @classmethod
     def parse(cls, data: Mapping[str, Any], where: str = "the config") -> Config:
-        """
+        """Check a config given as a dict; `where` names it in errors.
+
         >>> Config.parse({"rouns": 10})
         Traceback (most recent call last):
         tacit.errors.TacitError: unknown key of the config "rouns"; did you mean "rounds"?
@@ -125,19 +133,20 @@ class Config(Section):
         Traceback (most recent call last):
         tacit.errors.TacitError: my.toml: rounds = 0 should be greater than or equal to 1
         """
-        return checked(cls, data, where)
+        return validate(cls, data, where)
 
     @classmethod
     def load(cls, path: Path | None, settings: Iterable[str] = ()) -> Config:
-        """The file at `path`, or the embedded example, with `key=value` settings on top."""
+        """Read the file at `path`, or the embedded example without one, and apply `key=value` settings."""
         data: dict[str, Any] = EXAMPLE if path is None else read_toml(path)
         for setting in settings:
-            data = with_setting(data, setting)
+            data = apply_setting(data, setting)
         return cls.parse(data, "the config" if path is None else str(path))
 
     def as_dict(self) -> dict[str, Any]:
+        """The config as a TOML file returns it when it is read again."""
         table = self.model_dump(exclude_none=True)
-        table["measure"] = list(self.measure)  # as a file gives it back
+        table["measure"] = list(self.measure)
         return table
 
 
@@ -146,67 +155,79 @@ EXAMPLE: dict[str, Any] = {
     "algorithm": {"name": "dyn-d2p", "lr": 0.5, "clip": 1.0, "rho_c": 2.0, "rho_mu": 2.0},
     "privacy": {"epsilon": 3.0, "delta": 1e-4},
 }
-"""What differs from the defaults in the run that needs no config."""
+"""The embedded example, as differences from the defaults."""
 
 
 def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file.
+
+    Raises:
+        TacitError: The file cannot be read or is not TOML.
+    """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except IsADirectoryError:
-        kept = path / "config.toml"
-        raise TacitError(f"{path} is a folder{f': give {kept}' if kept.exists() else ', not a config'}") from None
+        inside = path / "config.toml"
+        hint = f"; its config is {inside}" if inside.exists() else ""
+        raise TacitError(f"{path} is a folder, not a config file{hint}") from None
     except OSError as error:
         raise TacitError(f"cannot read the config {path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:  # no TOML, no text, a number of thousands of digits; nested too deep
+    except (ValueError, RecursionError) as error:  # also a number with thousands of digits, or deep nesting
         raise TacitError(f"{path} is not valid TOML: {error}") from None
 
 
-def with_setting(data: Mapping[str, Any], setting: str) -> dict[str, Any]:
-    """`data` with "a.b=value" put in, or, without a value, taken out. What cannot be read as TOML is a string.
+def apply_setting(data: Mapping[str, Any], setting: str) -> dict[str, Any]:
+    """Return `data` with the setting "a.b=value"; without a value, the key is removed.
 
-    A new `name` for a section starts it afresh: the other one's parameters would mean nothing to it.
+    A value that is not TOML is taken as a string. A new `name` for a section removes the section's other keys, which are
+    parameters of the former part.
     """
     key, equals, text = (part.strip() for part in setting.partition("="))
     if not equals or not key:
-        raise TacitError(f'--set takes key=value, such as rounds=100 or algorithm.lr=0.1, not "{setting}"')
+        raise TacitError(f'--set expects key=value, such as rounds=100 or algorithm.lr=0.1, got "{setting}"')
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
         value = text
     head, dot, tail = key.partition(".")
-    if head in CHOICES and not dot and isinstance(value, str):
+    if head in PART_SECTIONS and not dot and isinstance(value, str):
         dot, tail = ".", "name"
     if not dot:
-        return _put(data, head, value)
+        return _with_key(data, head, value)
     section = data.get(head, Config().as_dict().get(head, {}))
     if isinstance(section, str):
         section = {"name": section}
     if not isinstance(section, Mapping):
         raise TacitError(f'--set {setting}: "{head}" is not a section')
-    if head in CHOICES and tail == "name" and section.get("name") != value:
+    if head in PART_SECTIONS and tail == "name" and section.get("name") != value:
         section = {"nodes": section["nodes"]} if "nodes" in section else {}
-    return {**data, head: _put(section, tail, value)}
+    return {**data, head: _with_key(section, tail, value)}
 
 
-def _put(table: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
-    kept = {name: old for name, old in table.items() if name != key}
-    return kept if value == "" else {**kept, key: value}
+def _with_key(table: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
+    others = {name: old for name, old in table.items() if name != key}
+    return others if value == "" else {**others, key: value}
 
 
-def checked(section: type[M], data: Mapping[str, Any], where: str) -> M:
-    """What `data` say, or a sentence about the first of them that is wrong."""
+def validate(section: type[M], data: Mapping[str, Any], where: str) -> M:
+    """Return `data` as a `section`; `where` names the data in errors.
+
+    Raises:
+        TacitError: About the first key or value that is not accepted.
+    """
     try:
         return section.model_validate(data)
     except ValidationError as error:
-        raise _sentence(error, where, section) from None
+        raise _first_error(error, where, section) from None
 
 
-def _sentence(error: ValidationError, where: str, fields: type[BaseModel]) -> TacitError:
-    errors = error.errors()  # a key that is misspelt is missing too
+def _first_error(error: ValidationError, where: str, fields: type[BaseModel]) -> TacitError:
+    errors = error.errors()
+    # A misspelt key is also reported as a missing one: the unknown key is the better message.
     first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     path = [str(part) for part in first["loc"]]
     if first["type"] == "extra_forbidden":
-        within = [part for part in first["loc"][:-1] if isinstance(part, str)]  # not places in a list of sections
+        within = [part for part in first["loc"][:-1] if isinstance(part, str)]  # without indices into lists
         for part in within:
             kind: Any = fields.model_fields[part].annotation
             fields = (get_args(kind) or (kind,))[0]
