@@ -1,17 +1,22 @@
-"""Tacit: differentially private decentralised learning, with privacy that is told truthfully."""
+"""Tacit: differentially private decentralised learning, with a privacy accountant that reports upper bounds.
+
+>>> import tacit
+>>> run = tacit.train(nodes=4, rounds=5, epsilon=2.0, delta=1e-3)
+>>> run.privacy.guaranteed <= 2.0
+True
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tacit.algorithms import Algorithm
+    from tacit.api import train
     from tacit.errors import BudgetExceeded, TacitError
     from tacit.graphs import Graph
     from tacit.networks import Network
-    from tacit.privacy.bounded import Bounded
-    from tacit.privacy.mechanism import Exact, Gaussian, Laplace
-    from tacit.privacy.statement import Privacy
-    from tacit.runs import Config, Run, train
+    from tacit.privacy import Bounded, Exact, Gaussian, Laplace, Privacy
+    from tacit.runs import Config, Observer, Run
     from tacit.tasks import Clip, Dataset, Model, Task, datasets, models, shards
 
 __version__ = "0.1.0"
@@ -29,6 +34,7 @@ __all__ = [
     "Laplace",
     "Model",
     "Network",
+    "Observer",
     "Privacy",
     "Run",
     "TacitError",
@@ -39,25 +45,24 @@ __all__ = [
     "train",
 ]
 
-_HOMES = {
+_EXPORTS = {
     "algorithms": ("Algorithm",),
+    "api": ("train",),
     "errors": ("BudgetExceeded", "TacitError"),
     "graphs": ("Graph",),
     "networks": ("Network",),
-    "privacy.bounded": ("Bounded",),
-    "privacy.mechanism": ("Exact", "Gaussian", "Laplace"),
-    "privacy.statement": ("Privacy",),
-    "runs": ("Config", "Run", "train"),
+    "privacy": ("Bounded", "Exact", "Gaussian", "Laplace", "Privacy"),
+    "runs": ("Config", "Observer", "Run"),
     "tasks": ("Clip", "Dataset", "Model", "Task", "datasets", "models", "shards"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Names are imported when they are asked for: torch takes seconds, and not every command needs it."""
-    for home, names in _HOMES.items():
+    """Import a name on first use: importing torch takes seconds, and not every command needs it."""
+    for module, names in _EXPORTS.items():
         if name in names:
-            return getattr(import_module(f"tacit.{home}"), name)
-    if name in _HOMES:
+            return getattr(import_module(f"tacit.{module}"), name)
+    if name in _EXPORTS:
         return import_module(f"tacit.{name}")
     raise AttributeError(f"module 'tacit' has no attribute {name!r}")
 

@@ -12,8 +12,7 @@ from tacit.graphs import graphs
 from tacit.networks import Simulated
 from tacit.privacy.claims import dp_norm_claim, dp_norm_j
 from tacit.privacy.gdp import mu_to_epsilon
-from tacit.runs.build import from_config
-from tacit.runs.config import Config
+from tacit.runs import Config, from_config
 from tacit.tasks import Dataset, Model, Task
 from tests.helpers import noised, quadratic_task, run_rounds
 

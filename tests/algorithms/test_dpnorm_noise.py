@@ -6,8 +6,7 @@ import pytest
 from tacit.algorithms import algorithms
 from tacit.graphs import graphs
 from tacit.networks import Simulated
-from tacit.runs.build import from_config
-from tacit.runs.config import Config
+from tacit.runs import Config, from_config
 from tests.helpers import quadratic_task
 
 RING = graphs.build("ring", {"nodes": 6})

@@ -9,8 +9,7 @@ from tacit.algorithms import algorithms
 from tacit.errors import TacitError
 from tacit.graphs import graphs
 from tacit.networks import Simulated
-from tacit.runs.build import from_config
-from tacit.runs.config import Config
+from tacit.runs import Config, from_config
 from tests.helpers import noised, quadratic_task, run_rounds
 
 RING, NODES, D = graphs.build("ring", {"nodes": 6}), 6, 3

@@ -12,8 +12,7 @@ from tacit.errors import TacitError
 from tacit.graphs import from_networkx, graphs, require
 from tacit.networks import Simulated
 from tacit.privacy.claims import lt_admm_dp_claim
-from tacit.runs.build import from_config
-from tacit.runs.config import Config
+from tacit.runs import Config, from_config
 from tests.helpers import digits_task, noised, quadratic_task, run_rounds
 
 RING = {"nodes": 6}

@@ -16,7 +16,7 @@ from tacit.errors import TacitError
 from tacit.privacy import Release
 from tacit.privacy.bounded import SamplingKind
 from tacit.privacy.gdp import epsilon_to_mu, mu_to_epsilon
-from tacit.runs.config import Config
+from tacit.runs import Config
 
 BARE = ("ecl", "lt-admm", "non-private", "sgp", "single-node")  # of which nothing is promised; all others are attacked
 PRIVATE = [name for name in algorithms if name not in BARE]

@@ -11,7 +11,7 @@ from tacit.audit.audit import attacked
 from tacit.audit.gallery import RealisedBatchSize
 from tacit.graph_learning import PPGL
 from tacit.privacy.noise import Noise
-from tacit.runs.config import Batch, Config, PrivacyTarget
+from tacit.runs import Batch, Config, PrivacyTarget
 from tacit.tasks import Clip
 from tacit.tasks.gradients import ghost, stacked, vectorised
 from tests.audit.test_audit import config

@@ -15,7 +15,7 @@ from tacit.graphs import ring
 from tacit.privacy.bounded import Bounded, ReleaseContext, Sampling
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
-from tacit.runs.config import Batch, Config, PrivacyTarget
+from tacit.runs import Batch, Config, PrivacyTarget
 from tacit.tasks import Clip
 
 DELTA = 1e-5

@@ -12,8 +12,7 @@ from tacit.audit import one_run
 from tacit.audit.canaries import Planted, Wiretap, planted
 from tacit.errors import TacitError
 from tacit.graphs import graphs
-from tacit.runs.build import from_config
-from tacit.runs.config import Config
+from tacit.runs import Config, from_config
 from tacit.tasks import Clip, Model
 from tests.audit.test_audit import Gossip
 from tests.audit.test_audit import config as small

@@ -108,8 +108,8 @@ def test_unknown_keys(tacit, change, words):
         ("batch.size=500", "records, fewer than a batch of 500: use a smaller batch or fewer nodes"),
         ("graph.nodes=5000", "5000 nodes are more than the 1437 records"),
         ("sharding=sizes", "sharding sizes needs either sizes or ratio"),
-        ("rounds", '--set takes key=value, such as rounds=100 or algorithm.lr=0.1, not "rounds"'),
-        ("=3", "--set takes key=value"),
+        ("rounds", '--set expects key=value, such as rounds=100 or algorithm.lr=0.1, got "rounds"'),
+        ("=3", "--set expects key=value"),
         ("rounds.x=3", '"rounds" is not a section'),
     ],
 )
@@ -141,7 +141,11 @@ def test_a_config_that_cannot_be_read(tacit):
     Path("folder").mkdir()
     refused(tacit("train", "folder"), "folder is a folder, not a config", left=["folder"])
     Path("folder/config.toml").touch()
-    refused(tacit("threats", "folder"), "folder is a folder: give folder/config.toml", left=["folder"])
+    refused(
+        tacit("threats", "folder"),
+        "folder is a folder, not a config file; its config is folder/config.toml",
+        left=["folder"],
+    )
 
 
 def test_a_graph_in_two_parts(tacit):
@@ -220,7 +224,7 @@ def test_a_run_made_in_python_is_resumed_there(tacit, tmp_path):
 
     package.train(algorithm=package.algorithms.sgp(), nodes=4, rounds=2, out=tmp_path / "run")
     ended = tacit("train", "--resume", "run")
-    refused(ended, "the algorithm of this run was handed over in Python", left=["run"])
+    refused(ended, "the algorithm of this run was given as a Python object", left=["run"])
 
 
 def test_a_full_disk_before_the_first_round(tacit, monkeypatch):

@@ -54,7 +54,7 @@ def test_a_pattern_that_shares_everything(tacit):
 @pytest.mark.parametrize("name", ["sgpdp", "pedfl"])
 def test_methods_that_share_everything(tacit, name):
     chosen = setting("model=mlp", f"algorithm={name}", 'algorithm.share=["0.*"]')
-    refused(tacit("train", *QUICK, *NO_TARGET, *chosen, *NOISE), " shares ", "leave out share")
+    refused(tacit("train", *QUICK, *NO_TARGET, *chosen, *NOISE), " shares ", "remove algorithm.share")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_sharing_is_for_methods_that_know_of_it(tacit, monkeypatch):
     Path("own.py").write_text("from tests.runs.own import Mine\n")
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     ended = tacit("train", *QUICK, *NO_TARGET, *setting("algorithm=own.py:Mine", 'algorithm.share=["0.weight"]'))
-    refused(ended, "Mine shares all parameters: leave out share", left=["own.py"])
+    refused(ended, "Mine shares all parameters: remove algorithm.share", left=["own.py"])
 
 
 @pytest.mark.parametrize("target", ["epsilon", "budget"])

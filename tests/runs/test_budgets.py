@@ -97,6 +97,6 @@ def test_what_is_planned_is_what_it_cost():
 
 
 def test_a_large_delta_is_warned_of():
-    with pytest.warns(UserWarning, match=r"δ = 0.01 is not below 1 / 287"):
+    with pytest.warns(UserWarning, match=r"privacy.delta = 0.01 is not below 1/287"):
         run = small(privacy={"delta": 0.01})
     assert run.go().t == 12

@@ -101,6 +101,6 @@ def test_a_folder_is_never_shared(tmp_path):
 
 def test_free_folders_are_numbered(tmp_path):
     for name in ("run", "run-2", "run-3"):
-        folder = storage.free_folder(tmp_path, "run")
+        folder = storage.unused_folder(tmp_path, "run")
         assert folder.name == name
         folder.mkdir()

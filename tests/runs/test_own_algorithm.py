@@ -34,7 +34,7 @@ def test_it_is_resumed_like_any_other(tmp_path):
 
 def test_a_budget_needs_a_plan():
     limit = {"privacy": {"delta": 1e-4, "budget": 5.0}}
-    with pytest.raises(TacitError, match="Mine does not say what it releases"):
+    with pytest.raises(TacitError, match="Mine does not plan its releases"):
         small(algorithm=named("Mine"), **limit)
     run = small(algorithm=named("Planning"), **limit).go()
     assert (run.t, run.stopped) == (12, None)

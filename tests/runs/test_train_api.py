@@ -112,8 +112,11 @@ def test_progress_goes_to_standard_error(capsys):
         ({"graph": "rnig"}, 'unknown graph "rnig"; did you mean "ring"?'),
         ({"algorithm": "dynd2p"}, 'unknown algorithm "dynd2p"; did you mean "dyn-d2p"?'),
         ({"sharding": "iud"}, 'unknown sharding "iud"; did you mean "iid"?'),
-        ({"sharding": [np.arange(9)] * 3}, "there are 3 shards for a graph of 4 nodes"),
-        ({"sharding": [np.arange(9)] * 3 + [np.arange(10**6)]}, "record numbers from 0 to 1436"),
+        ({"sharding": [np.arange(9)] * 3}, "got 3 shards for a graph of 4 nodes"),
+        (
+            {"sharding": [np.arange(9)] * 3 + [np.arange(10**6)]},
+            "shard 3 contains index 1437; valid indices",
+        ),
         ({"sampling": "poison"}, "batch.sampling = 'poison' should be"),
         ({"graph": nx.empty_graph(4)}, "4 components"),
         ({"resume": True}, "resume=True needs out"),

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from tacit.privacy import Sampling
-from tacit.runs.build import named_algorithm
+from tacit.runs import build_algorithm
 from tacit.sites.message import VALUE_KINDS
 from tacit.sites.signals import build_graph_method, is_graph_learning
 from tacit.sites.site_config import SiteConfig
@@ -153,7 +153,7 @@ class ObservedSite:
         config = self.config.network_config.config()
         if is_graph_learning(config.algorithm):
             return build_graph_method(config.algorithm, config.rounds, config.privacy)
-        return named_algorithm(config.algorithm).with_rounds(config.rounds).with_noise(np.ones(1)).privacy
+        return build_algorithm(config.algorithm).with_rounds(config.rounds).with_noise(np.ones(1)).privacy
 
     @property
     def ledger_rows(self):

@@ -11,8 +11,7 @@ from tacit.graphs import from_matrices, graphs
 from tacit.networks import Simulated
 from tacit.privacy import Coalition, ModelHolder, mu_to_epsilon, plan
 from tacit.privacy.noise import Noise
-from tacit.runs import Run
-from tacit.runs.config import Batch
+from tacit.runs import Batch, Run
 from tacit.tasks import Dataset, Model, Task
 from tacit.threats import analyse_threats
 from tacit.threats.accounting import leverages_of

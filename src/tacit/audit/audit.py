@@ -18,9 +18,7 @@ from tacit.privacy.accountant import guarantee
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
 from tacit.privacy.statement import rounded_down, rounded_up
-from tacit.runs.build import from_config, named_algorithm, with_target
-from tacit.runs.config import Batch, Config, PrivacyTarget
-from tacit.runs.privacy_meter import PrivacyMeter
+from tacit.runs import Batch, Config, PrivacyMeter, PrivacyTarget, apply_privacy_target, build_algorithm, from_config
 from tacit.tasks.gradients import Engine
 
 _NODES = 3  # of each little network: neighbours on both sides are all that an audited node needs
@@ -130,7 +128,7 @@ def audit(
     (True, True)
     """
     length = min(config.rounds, rounds)
-    method = named_algorithm(config.algorithm).with_rounds(length)
+    method = build_algorithm(config.algorithm).with_rounds(length)
     if method.share is not None:
         method = replace(method, share=("shared",))
     size, batch = _sizes(config)
@@ -158,7 +156,7 @@ def attacked(
     enough(trials)
     task, there = worlds(trials, _NODES, size, draws, method, Noise.from_seed(seed), others, engine)
     graph = Copies(graphs.build("ring", {"nodes": _NODES}), trials)
-    method, task.ledger.budget = with_target(method, task, graph, privacy)
+    method, task.ledger.budget = apply_privacy_target(method, task, graph, privacy)
     network = Eavesdropper(graph, trials)
     state = method.start(task, graph)
     for t in range(method.rounds):

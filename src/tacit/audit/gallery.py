@@ -19,7 +19,7 @@ from tacit.networks import Network
 from tacit.privacy.bounded import Bounded, Sampling
 from tacit.privacy.mechanism import Gaussian
 from tacit.privacy.release import Release
-from tacit.runs.config import Batch, PrivacyTarget
+from tacit.runs import Batch, PrivacyTarget
 from tacit.tasks import Clip, Task
 
 _LR = 0.1

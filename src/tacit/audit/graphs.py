@@ -21,7 +21,7 @@ from tacit.graph_learning import GraphLearningRun, GraphMethod, GraphObserver, S
 from tacit.graphs import ring
 from tacit.privacy.ledger import Array
 from tacit.privacy.noise import Noise
-from tacit.runs.config import with_setting
+from tacit.runs import apply_setting
 
 _VERTICES = 16
 _OTHERS = 8  # clients that are not attacked
@@ -155,7 +155,7 @@ def audit_named(name: str, settings: Iterable[str], **options: Any) -> Audit:
     given: dict[str, Any] = {}
     kind: Any = graph_methods[name]
     for setting in settings:
-        given = with_setting(given, setting)
+        given = apply_setting(given, setting)
     known = [each.name for each in fields(kind)]
     for key, value in given.items():
         if key not in (*known, *_ASIDE):

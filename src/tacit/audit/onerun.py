@@ -18,8 +18,7 @@ from tacit.audit.scores import linear
 from tacit.errors import TacitError
 from tacit.privacy.gdp import epsilon_to_mu
 from tacit.privacy.noise import Noise
-from tacit.runs import PrivacyMeter, from_config
-from tacit.runs.config import Config
+from tacit.runs import Config, PrivacyMeter, from_config
 
 _LEAST = 100  # canaries from which a quarter can be learned from
 _ORDERS = 4  # running totals of orders 0 to 3 of what is heard

@@ -13,7 +13,7 @@ from tacit.algorithms.partpsp import SGPDP
 from tacit.audit.audit import Audit, attacked
 from tacit.privacy.bounded import Sampling
 from tacit.privacy.statement import rounded_down
-from tacit.runs.config import Batch, PrivacyTarget
+from tacit.runs import Batch, PrivacyTarget
 
 
 @dataclass(frozen=True)

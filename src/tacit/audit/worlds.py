@@ -18,7 +18,7 @@ from tacit.algorithms.over_dpps import OverDPPS
 from tacit.graphs import Graph
 from tacit.networks import Simulated
 from tacit.privacy.noise import Noise
-from tacit.runs.config import Batch
+from tacit.runs import Batch
 from tacit.tasks import Dataset, Model, Task
 from tacit.tasks.gradients import Engine
 

@@ -13,7 +13,7 @@ from tacit.errors import TacitError
 
 if TYPE_CHECKING:
     from tacit.audit import Finding
-    from tacit.runs.config import Config
+    from tacit.runs import Config
 
 _STEPS = 20  # of progress that are told
 
@@ -42,8 +42,7 @@ def audit(
     from tacit.audit import one_run as attacked_once
     from tacit.audit.graphs import audit_named
     from tacit.cli.learn_graph import Method
-    from tacit.runs.config import Config
-    from tacit.runs.progress import counting
+    from tacit.runs import Config, progress_counter
 
     learner = str(config) if str(config) in list(Method) else None
     if learner and one_run:
@@ -56,7 +55,7 @@ def audit(
     total = rounds if learner else settings.rounds if one_run else min(rounds, settings.rounds)
     networks = "the run" if one_run else f"{trials:,} networks"
     steps = min(total, _STEPS)
-    with counting("steps of the attack", steps, 0) as tell:
+    with progress_counter("steps of the attack", steps, 0) as tell:
 
         def watch(done: int) -> None:
             if done * steps // total > (done - 1) * steps // total:
@@ -85,14 +84,14 @@ def audit(
 def _ended(folder: Path, settings: list[str] | None) -> Config:
     """The config of a run, checked before the attack: what it finds will be kept in the run's folder."""
     from tacit.reports import Record
-    from tacit.runs.config import CHOICES, FROM_PYTHON, Config
+    from tacit.runs import PART_SECTIONS, PYTHON_OBJECT_PREFIX, Config
 
     if settings:
         raise TacitError("a run is attacked with its own config: leave out --set, or give the config's file")
     Record.read(folder)
     config = Config.load(folder / "config.toml")
-    for kind in CHOICES:
-        if getattr(config, kind).name.startswith(FROM_PYTHON):
+    for kind in PART_SECTIONS:
+        if getattr(config, kind).name.startswith(PYTHON_OBJECT_PREFIX):
             raise TacitError(f"the {kind} of this run was handed over in Python, and its folder does not hold it")
     return config
 

@@ -19,10 +19,10 @@ def claims(
     from tacit.audit.papers import stated
     from tacit.audit.tried import TRIED
     from tacit.privacy.statement import rounded_up
-    from tacit.runs.progress import counting
+    from tacit.runs import progress_counter
 
     rows = stated()
-    with counting("claims attacked", len(TRIED) if audit else 0, 0) as tell:
+    with progress_counter("claims attacked", len(TRIED) if audit else 0, 0) as tell:
         tried = {}
         for paper in TRIED if audit else ():
             tried[paper] = TRIED[paper]()

@@ -23,10 +23,10 @@ def gallery(
     """Attack nine broken mechanisms and their sound twins: the audit must tell them apart."""
     from tacit.audit.gallery import GALLERY
     from tacit.privacy.statement import rounded_down, rounded_up
-    from tacit.runs.progress import counting
+    from tacit.runs import progress_counter
 
     rows = []
-    with counting("exhibits", len(GALLERY), 0) as tell:
+    with progress_counter("exhibits", len(GALLERY), 0) as tell:
         for name, exhibit in GALLERY.items():
             found, twin = (
                 exhibit.examine(broken=b, trials=trials, confidence=confidence, seed=seed) for b in (True, False)

@@ -61,7 +61,7 @@ def learn_graph(
 ) -> None:
     """Learn graphs from signals that stay where they are, and say what it cost."""
     from tacit.graph_learning import GraphLearner
-    from tacit.runs.storage import free_folder
+    from tacit.runs import storage
 
     clients, clip = _clients(files, clip)
     options: dict[str, Any] = {"K": local_steps} if rounds is None else {"K": local_steps, "rounds": rounds}
@@ -78,7 +78,7 @@ def learn_graph(
         neighbours=neighbours,
         **options,
     )
-    out = out_dir or free_folder(Path("graphs"), files[0].stem if files else "example")
+    out = out_dir or storage.unused_folder(Path("graphs"), files[0].stem if files else "example")
     _learn(learner, clients, out)
     result = {**learner.run_.result(), "parameters": learner.parameters_, "out": str(out)}
     if as_json:
@@ -110,7 +110,7 @@ def _learn(learner: GraphLearner, clients: ClientSignals, out: Path) -> None:
         def on_round(self, run: GraphLearningRun) -> None:
             status.update(f"Learning: round {run.t}, {_where(run.history[-1])}")
 
-    storage.make_folder(out)
+    storage.create_folder(out)
     ledger = None
     try:
         ledger = Ledger(out / "ledger.sqlite", durable=learner.seed is None)

@@ -80,16 +80,20 @@ def _one(name: str, registry: Registry[Any] | None, about: str, as_json: bool) -
 def _options(name: str, registry: Registry[Any]) -> dict[str, Any]:
     """The default of each key that a config may have beside `name`, those of its section included."""
     from tacit.graph_learning import graph_methods
-    from tacit.runs.config import Drops, Penalty, Section, Sharing
+    from tacit.runs import ConfigSection, DropoutKeys, RegularisationKeys, SharingKeys
     from tacit.sites import CLIP
 
     maker = registry[name]
     hints = get_type_hints(maker if is_dataclass(maker) or not inspect.isclass(maker) else maker.__init__)
     kind = maker if inspect.isclass(maker) else hints["return"]
-    sections: dict[str, type[Section]] = {"graph": Drops, "model": Penalty, "algorithm": Sharing}
-    section = sections.get(registry.kind, Section)
+    sections: dict[str, type[ConfigSection]] = {
+        "graph": DropoutKeys,
+        "model": RegularisationKeys,
+        "algorithm": SharingKeys,
+    }
+    section = sections.get(registry.kind, ConfigSection)
     more = {key: each.default for key, each in section.model_fields.items()}
-    unlike = () if getattr(kind, "partial", True) else tuple(Sharing.model_fields)
+    unlike = () if getattr(kind, "partial", True) else tuple(SharingKeys.model_fields)
     if registry is graph_methods:
         more = {CLIP: None}
     own = {key: each.default for key, each in registry.options(name).items() if "ndarray" not in str(hints.get(key))}

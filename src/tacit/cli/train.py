@@ -43,9 +43,9 @@ def train(
     if resume is not None and (config is not None or settings or out_dir is not None):
         raise TacitError("--resume takes the run's own config: leave out CONFIG, --set, --epsilon, --delta and --out")
     if workers > 1 and not started():
-        from tacit.runs.workers import start
+        from tacit.runs import launch_workers
 
-        raise typer.Exit(start(workers, sys.argv[1:]))
+        raise typer.Exit(launch_workers(workers, sys.argv[1:]))
     with joined(patience) as ranks:
         run = _new(config, settings, out_dir, ranks) if resume is None else _stopped(resume, ranks)
         result = run.go().result()
@@ -57,13 +57,14 @@ def train(
 
 
 def _new(path: Path | None, settings: list[str], out: Path | None, ranks: Ranks | None) -> Run:
-    from tacit.runs import Config, from_config
-    from tacit.runs.storage import check_free, free_folder
+    from tacit.api import refuse_graph_method
+    from tacit.runs import Config, from_config, storage
 
     config = Config.load(path, settings)
-    folder = out or free_folder(Path("runs"), config.name or (path.stem if path else "run"))
+    refuse_graph_method(config)
+    folder = out or storage.unused_folder(Path("runs"), config.name or (path.stem if path else "run"))
     if ranks is None or ranks.leads:
-        check_free(folder)
+        storage.check_new_folder(folder)
     if ranks is not None:
         folder = Path(ranks.texts(str(folder))[0])  # while it is chosen, nobody may have made it yet
     with _preparing("the noise for the privacy asked for", ranks):
@@ -88,8 +89,7 @@ def _preparing(what: str, ranks: Ranks | None) -> AbstractContextManager[object]
 def _observers(ranks: Ranks | None) -> list[Observer]:
     """A progress bar in the process that prints, and the report; Ctrl-C stops all ranks after the same round."""
     from tacit.reports import ReportPage
-    from tacit.runs.progress import ProgressBar
-    from tacit.runs.workers import SynchronisedInterrupt
+    from tacit.runs import ProgressBar, SynchronisedInterrupt
 
     bar = [ProgressBar()] if ranks is None or ranks.leads else []
     interrupt = [] if ranks is None else [SynchronisedInterrupt(ranks)]

@@ -13,10 +13,8 @@ from tacit.compare.entries import Entry, entries
 from tacit.errors import TacitError
 from tacit.privacy.statement import rounded_up
 from tacit.reports import PAGE, Record, ReportPage, page
-from tacit.runs import Config, from_config, storage
+from tacit.runs import Config, from_config, progress_counter, run_in_parallel, storage
 from tacit.runs.metrics import Metric, all_metrics, headline
-from tacit.runs.parallel import side_by_side
-from tacit.runs.progress import counting
 
 Row = dict[str, Any]
 
@@ -50,8 +48,8 @@ def compare(
     everything = [job for each in plan.values() for job in each]
     left = [job for job in everything if not _done(job)]
     with (
-        counting("runs", len(everything), len(everything) - len(left)) as tell,
-        closing(side_by_side(run, left, jobs)) as finished,
+        progress_counter("runs", len(everything), len(everything) - len(left)) as tell,
+        closing(run_in_parallel(run, left, jobs)) as finished,
     ):
         for job, line in finished:
             tell(f"{job.folder.relative_to(out)}: {line}")

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from tacit.errors import TacitError
-from tacit.runs import Config, from_config
-from tacit.runs.build import named_algorithm
+from tacit.runs import Config, build_algorithm, from_config
 
 _TASK = ("data", "sharding", "model")
 _PROBED = 64  # rounds of a trial, at the most
@@ -85,7 +84,7 @@ def _one_task(names: Sequence[str], configs: Sequence[Config]) -> None:
 def _aimed(label: str, config: Config, epsilon: float, delta: float) -> Entry:
     """The config with the target in the place of any noise it sets itself."""
     parameters = {k: v for k, v in config.algorithm.model_dump().items() if k not in _NOISE}
-    bare = named_algorithm(type(config.algorithm).model_validate(parameters))
+    bare = build_algorithm(type(config.algorithm).model_validate(parameters))
     private = True
     try:
         bare.with_noise(np.ones(1))

@@ -20,7 +20,7 @@ from tacit.graph_learning.signals import Signals
 from tacit.graphs import complete
 from tacit.networks import Simulated
 from tacit.privacy.ledger import Array
-from tacit.runs.progress import counting
+from tacit.runs import progress_counter
 
 Scorer = Callable[[Array, Array | None], float]
 """Computes the score of the clients' graphs (n, p) and the consensus (p,), which is None for some methods."""
@@ -150,5 +150,5 @@ def _progress(what: str, total: int, enabled: bool) -> Iterator[Callable[[str], 
     if not enabled:
         yield lambda line: None
         return
-    with counting(what, total, 0) as report:
+    with progress_counter(what, total, 0) as report:
         yield report

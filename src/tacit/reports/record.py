@@ -18,8 +18,7 @@ from tacit.privacy.release import Array, Release
 from tacit.privacy.statement import Privacy
 from tacit.reports.facts import GRAPH, NODES, THREATS
 from tacit.reports.findings import AUDIT, Findings
-from tacit.runs import storage
-from tacit.runs.run_folder import TRACE
+from tacit.runs import TRACE_FILE, storage
 
 Row = dict[str, Any]
 LEDGER = "ledger.sqlite"
@@ -72,7 +71,7 @@ class Record:
             # A run that was taken up again and killed has rounds in its history that its result does not know.
             history, trace = (
                 [row for row in rows if row["round"] <= result["rounds"]]
-                for rows in (storage.read_history(folder / "history.csv"), _traced(folder / TRACE))
+                for rows in (storage.read_history(folder / "history.csv"), _traced(folder / TRACE_FILE))
             )
             return cls(
                 name=result.get("site") or folder.resolve().name,

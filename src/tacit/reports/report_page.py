@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from tacit.reports.facts import write_facts
 from tacit.reports.page import PAGE, write_page
-from tacit.runs import Observer, Run
-from tacit.runs.run_folder import RESULT
+from tacit.runs import RESULT_FILE, Observer, Run
 
 
 class ReportPage(Observer):
@@ -14,7 +13,7 @@ class ReportPage(Observer):
     def on_finish(self, run: Run) -> None:
         if run.out is None:
             return
-        if run.coordinator.is_leader and not (run.out / RESULT).is_file():
+        if run.coordinator.is_leader and not (run.out / RESULT_FILE).is_file():
             return  # the folder could not be brought up to date, so there is nothing to report
         write_facts(run, run.out)
         if run.coordinator.is_leader:

@@ -13,8 +13,7 @@ from tacit.errors import TacitError
 from tacit.graphs import graphs
 from tacit.reproduce.experiment import CALIBRATION, Adjustment, Axis, Experiment, Table, merged
 from tacit.reproduce.graph_study import GraphStudy
-from tacit.runs import Config
-from tacit.runs.config import Drops, Penalty
+from tacit.runs import Config, DropoutKeys, RegularisationKeys
 from tacit.tasks import datasets, models, shards
 
 _FORMAT = 2  # part of every key: raise it when what a cell keeps changes
@@ -102,9 +101,9 @@ def _check(config: Config, where: str) -> None:
     """Names and parameters, before the first of many runs is made and not in the middle of the night."""
     try:
         algorithms.build(config.algorithm.name, config.algorithm.parameters)
-        graphs.check(config.graph.name, config.graph.parameters, also=Drops.model_fields)
+        graphs.check(config.graph.name, config.graph.parameters, also=DropoutKeys.model_fields)
         datasets.check(config.data.name, config.data.parameters)
-        models.check(config.model.name, config.model.parameters, also=Penalty.model_fields)
+        models.check(config.model.name, config.model.parameters, also=RegularisationKeys.model_fields)
         shards.check(config.sharding.name, config.sharding.parameters)
     except TacitError as error:
         raise TacitError(f"{where}: {error}") from None

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from tacit.errors import unknown
-from tacit.runs.config import Section
+from tacit.runs import ConfigSection
 from tacit.runs.metrics import Metric, metric
 
 Table = dict[str, Any]
@@ -18,14 +18,14 @@ Calibration = Literal["paper", "guaranteed"]
 CALIBRATION = "calibration"
 
 
-class Adjustment(Section):
+class Adjustment(ConfigSection):
     """Settings for the cells whose labels are as in `when`: tuned parameters, mostly."""
 
     when: dict[str, str | list[str]]
     set: Table
 
 
-class Chart(Section):
+class Chart(ConfigSection):
     """`bars` and `lines` show the first metric of each cell against the axis `x`, `curves` the cell's history.
 
     Curves are of the history's `columns`, against its column `x`: by default `round`, or `cost_seconds`.
@@ -40,7 +40,7 @@ class Chart(Section):
     rounds: int | None = None
 
 
-class Quick(Section):
+class Quick(ConfigSection):
     """What is smaller in `--quick`; `axes` names the values that stay."""
 
     base: Table = Field(default_factory=dict)
@@ -50,7 +50,7 @@ class Quick(Section):
     calibrations: list[Calibration] | None = None
 
 
-class Tuning(Section):
+class Tuning(ConfigSection):
     """A random search, the same number of tries for every value of the axis `over`, on records held out of training."""
 
     over: str
@@ -63,7 +63,7 @@ class Tuning(Section):
     grid: dict[str, dict[str, list[Any]]]
 
 
-class Experiment(Section):
+class Experiment(ConfigSection):
     """One table or figure of a paper.
 
     `published` holds numbers of the first of `metrics`, or of all in a list, nested by the labels of the axes in their

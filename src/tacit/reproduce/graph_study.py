@@ -11,12 +11,12 @@ from pydantic import Field, ValidationError, model_validator
 from tacit.graph_learning import GraphMethod, classical_noise_multiplier, graph_methods
 from tacit.privacy.gdp import epsilon_to_mu
 from tacit.registry import invalid
-from tacit.runs.config import Section
+from tacit.runs import ConfigSection
 
 _SAFE = 1 + 1e-8  # what rounding may take from the noise
 
 
-class SignalSource(Section):
+class SignalSource(ConfigSection):
     """Where signals come from: drawn on random graphs of d vertices (`synthetic.rbf`), or real ones."""
 
     name: Literal["rbf", "coil20", "abide"] = "rbf"
@@ -26,7 +26,7 @@ class SignalSource(Section):
     q: float | list[float] = 0.5
 
 
-class LearnerSettings(Section):
+class LearnerSettings(ConfigSection):
     """Who learns, and which of its graphs are judged: those of all clients, that of one, or the consensus."""
 
     name: Literal["igl", "fedavg", "ppgl"] = "ppgl"
@@ -39,7 +39,7 @@ class LearnerSettings(Section):
     client: int | None = None
 
 
-class PaperBudget(Section):
+class PaperBudget(ConfigSection):
     """The paper's (ε, δ) a *round*, of so many rounds, and what of it a run may spend in all.
 
     Corollary 1's noise in all those rounds has a `guaranteed` total; `claimed` is the paper's sum (Σε, Σδ).
@@ -67,7 +67,7 @@ class PaperBudget(Section):
         return self.delta * (self.rounds if self.total == "claimed" else 1)
 
 
-class ParameterGrid(Section):
+class ParameterGrid(ConfigSection):
     """What is searched, for the best mean of `best` over `instances` that are not measured.
 
     `beta_of = "igl"` is the paper's way: β is the best one of IGL without noise, and only the others are searched.
@@ -82,7 +82,7 @@ class ParameterGrid(Section):
     instances: int = Field(default=3, ge=1)
 
 
-class GraphStudy(Section):
+class GraphStudy(ConfigSection):
     """One measurement, on the instance and with the noise of a seed."""
 
     seed: int = 0

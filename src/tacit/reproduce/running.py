@@ -16,10 +16,8 @@ from tacit.errors import TacitError
 from tacit.reproduce.cells import Cell
 from tacit.reproduce.graph_measurement import measure_study
 from tacit.reproduce.graph_study import GraphStudy
-from tacit.runs import UserParts, from_config, storage
+from tacit.runs import UserParts, from_config, progress_counter, run_in_parallel, storage
 from tacit.runs.metrics import Result, all_metrics, has_failed
-from tacit.runs.parallel import side_by_side
-from tacit.runs.progress import counting
 from tacit.tasks import Dataset, datasets
 
 
@@ -30,8 +28,8 @@ def run_cells(cells: Sequence[Cell], folder: Path, jobs: int = 1) -> dict[str, R
     each = {cell.key: cell for cell in cells}
     left = [cell for key, cell in each.items() if key not in results]
     with (
-        counting("cells", len(each), len(each) - len(left)) as tell,
-        closing(side_by_side(measure, left, jobs)) as finished,
+        progress_counter("cells", len(each), len(each) - len(left)) as tell,
+        closing(run_in_parallel(measure, left, jobs)) as finished,
     ):
         for cell, result in finished:
             storage.write_json(folder / f"{cell.key}.json", result)

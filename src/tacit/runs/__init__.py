@@ -1,24 +1,72 @@
-"""From a config to a finished run: building, the loop, its files."""
+"""From a config to a finished run: the parts, the loop, and the observers that follow it."""
 
-from tacit.runs.build import UserParts, from_config
-from tacit.runs.config import Config
+from tacit.runs import storage
+from tacit.runs.build import from_config
+from tacit.runs.checkpoint import Checkpoint
+from tacit.runs.config import (
+    EXAMPLE_CONFIG,
+    PART_SECTIONS,
+    PYTHON_OBJECT_PREFIX,
+    Batch,
+    Config,
+    ConfigSection,
+    DropoutKeys,
+    NamedPart,
+    PrivacyTarget,
+    RegularisationKeys,
+    SharingKeys,
+    apply_setting,
+    read_toml,
+    validate_section,
+)
 from tacit.runs.evaluator import Evaluator
-from tacit.runs.observer import Observer
-from tacit.runs.privacy_meter import PrivacyMeter
-from tacit.runs.progress import ProgressBar
+from tacit.runs.observer import Observer, Row
+from tacit.runs.parallel import run_in_parallel
+from tacit.runs.parts import UserParts, build_algorithm, build_graph, build_model, build_task, check_names
+from tacit.runs.privacy_meter import PrivacyMeter, finite_or_none
+from tacit.runs.privacy_target import apply_privacy_target
+from tacit.runs.progress import ProgressBar, progress_counter
 from tacit.runs.run import Run
-from tacit.runs.run_folder import RunFolder
-from tacit.runs.train import train
+from tacit.runs.run_folder import RESULT_FILE, TRACE_FILE, RunFolder
+from tacit.runs.workers import SynchronisedInterrupt, launch_workers
 
 __all__ = [
+    "EXAMPLE_CONFIG",
+    "PART_SECTIONS",
+    "PYTHON_OBJECT_PREFIX",
+    "RESULT_FILE",
+    "TRACE_FILE",
+    "Batch",
+    "Checkpoint",
     "Config",
+    "ConfigSection",
+    "DropoutKeys",
     "Evaluator",
+    "NamedPart",
     "Observer",
     "PrivacyMeter",
+    "PrivacyTarget",
     "ProgressBar",
+    "RegularisationKeys",
+    "Row",
     "Run",
     "RunFolder",
+    "SharingKeys",
+    "SynchronisedInterrupt",
     "UserParts",
+    "apply_privacy_target",
+    "apply_setting",
+    "build_algorithm",
+    "build_graph",
+    "build_model",
+    "build_task",
+    "check_names",
+    "finite_or_none",
     "from_config",
-    "train",
+    "launch_workers",
+    "progress_counter",
+    "read_toml",
+    "run_in_parallel",
+    "storage",
+    "validate_section",
 ]

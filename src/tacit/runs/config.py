@@ -83,7 +83,7 @@ class DropoutKeys(ConfigSection):
 
 
 class RegularisationKeys(ConfigSection):
-    """Keys of [model] for every model: weight_decay · ‖parameters‖²/2 is added to the loss, and belongs to no record."""
+    """Keys of [model] for every model: weight_decay · ‖parameters‖²/2 is added to the loss; no record changes it."""
 
     weight_decay: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
@@ -133,12 +133,12 @@ class Config(ConfigSection):
         Traceback (most recent call last):
         tacit.errors.TacitError: my.toml: rounds = 0 should be greater than or equal to 1
         """
-        return validate(cls, data, where)
+        return validate_section(cls, data, where)
 
     @classmethod
     def load(cls, path: Path | None, settings: Iterable[str] = ()) -> Config:
         """Read the file at `path`, or the embedded example without one, and apply `key=value` settings."""
-        data: dict[str, Any] = EXAMPLE if path is None else read_toml(path)
+        data: dict[str, Any] = EXAMPLE_CONFIG if path is None else read_toml(path)
         for setting in settings:
             data = apply_setting(data, setting)
         return cls.parse(data, "the config" if path is None else str(path))
@@ -150,7 +150,7 @@ class Config(ConfigSection):
         return table
 
 
-EXAMPLE: dict[str, Any] = {
+EXAMPLE_CONFIG: dict[str, Any] = {
     "name": "example",
     "algorithm": {"name": "dyn-d2p", "lr": 0.5, "clip": 1.0, "rho_c": 2.0, "rho_mu": 2.0},
     "privacy": {"epsilon": 3.0, "delta": 1e-4},
@@ -179,8 +179,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 def apply_setting(data: Mapping[str, Any], setting: str) -> dict[str, Any]:
     """Return `data` with the setting "a.b=value"; without a value, the key is removed.
 
-    A value that is not TOML is taken as a string. A new `name` for a section removes the section's other keys, which are
-    parameters of the former part.
+    A value that is not TOML is taken as a string. A new `name` for a section removes the section's other keys, which
+    are parameters of the former part.
     """
     key, equals, text = (part.strip() for part in setting.partition("="))
     if not equals or not key:
@@ -209,7 +209,7 @@ def _with_key(table: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
     return others if value == "" else {**others, key: value}
 
 
-def validate(section: type[M], data: Mapping[str, Any], where: str) -> M:
+def validate_section(section: type[M], data: Mapping[str, Any], where: str) -> M:
     """Return `data` as a `section`; `where` names the data in errors.
 
     Raises:

@@ -10,7 +10,7 @@ from tacit.algorithms import Algorithm
 from tacit.networks import Network, Traffic
 from tacit.privacy.statement import Privacy
 from tacit.runs.metrics import Evaluation, all_metrics, metric
-from tacit.runs.privacy_meter import finite
+from tacit.runs.privacy_meter import finite_or_none
 from tacit.tasks import Task
 
 
@@ -51,4 +51,4 @@ class Evaluator:
         evaluation = self._evaluation(self.task, self.algorithm, self.network, state, privacy, traffic, elapsed)
         with self.network.unmetered() if evaluation.all_nodes else nullcontext():
             row = {each.name: each.measure(evaluation) for each in self.metrics} | evaluation.norms
-        return {name: None if value is None else finite(value) for name, value in row.items()}
+        return {name: None if value is None else finite_or_none(value) for name, value in row.items()}

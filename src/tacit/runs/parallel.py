@@ -20,7 +20,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def side_by_side(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Generator[tuple[T, R], None, None]:
+def run_in_parallel(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Generator[tuple[T, R], None, None]:
     """Each item with what `work` made of it, as they come; with one job, in this process and in order."""
     if jobs == 1 or len(items) <= 1:
         yield from ((item, work(item)) for item in items)

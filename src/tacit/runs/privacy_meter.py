@@ -49,7 +49,7 @@ class PrivacyMeter:
             return None
         privacy = self.algorithm.privacy
         claimed = privacy.claim(privacy.sampling(self.task), self.task.nodes, self.delta, rounds)
-        return None if claimed is None else finite(claimed)
+        return None if claimed is None else finite_or_none(claimed)
 
     def spent(self, rounds: int) -> Privacy:
         """All that the ledgers hold."""
@@ -63,7 +63,7 @@ class PrivacyMeter:
         """What holds for the nodes of all processes: what one of them cannot guarantee, nobody can."""
         kinds = [own.guaranteed, own.claimed, own.per_round]
         numbers = torch.tensor([[math.nan if e is None else e for e in kinds]], dtype=torch.float64)
-        guaranteed, claimed, per_round = map(finite, self._coordinator.all_gather(numbers).amax(0).tolist())
+        guaranteed, claimed, per_round = map(finite_or_none, self._coordinator.all_gather(numbers).amax(0).tolist())
         return replace(
             own,
             guaranteed=guaranteed,
@@ -92,7 +92,7 @@ class PrivacyMeter:
             later = privacy.releases(rounds, self.task.nodes, privacy.sampling(self.task))
             first = min((release.step for release in later), default=math.inf)
             lines = [line for line in lines if line.step < first]
-        return finite(float(guarantee(lines, self.delta).max())) if lines else None
+        return finite_or_none(float(guarantee(lines, self.delta).max())) if lines else None
 
     def _statement(self, spent: Array, reason: str | None, rounds: int) -> Privacy:
         privacy = self.algorithm.privacy
@@ -125,9 +125,9 @@ class PrivacyMeter:
     def _worst_round(self) -> float | None:
         lines = list(self.task.ledger.releases()) or self._plan()
         worst = min(lines, key=lambda line: float(line.multipliers.min()), default=None)
-        return None if worst is None else finite(float(guarantee([worst], self.delta).max()))
+        return None if worst is None else finite_or_none(float(guarantee([worst], self.delta).max()))
 
 
-def finite(value: float) -> float | None:
+def finite_or_none(value: float) -> float | None:
     """None for what is no number a table or JSON could hold."""
     return value if math.isfinite(value) else None

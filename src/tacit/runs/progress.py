@@ -55,7 +55,7 @@ def numbers(run: Run) -> str:
 
 
 @contextmanager
-def counting(what: str, total: int, done: int) -> Iterator[Callable[[str], None]]:
+def progress_counter(what: str, total: int, done: int) -> Iterator[Callable[[str], None]]:
     """A bar over many runs with the time left; a line for each that is finished, which is all without a terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

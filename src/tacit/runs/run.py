@@ -19,7 +19,7 @@ from tacit.runs.checkpoint import Checkpoint
 from tacit.runs.evaluator import Evaluator
 from tacit.runs.metrics import Evaluation
 from tacit.runs.observer import Observer, Row
-from tacit.runs.privacy_meter import PrivacyMeter, finite
+from tacit.runs.privacy_meter import PrivacyMeter, finite_or_none
 from tacit.tasks import Task
 
 
@@ -188,7 +188,7 @@ class Run:
         """Add the largest value over the hosted nodes of each traced quantity."""
         traced = self.algorithm.traces(self.checkpoint.state)
         if traced:
-            self.trace.append({"round": self.t, **{key: finite(float(v.max())) for key, v in traced.items()}})
+            self.trace.append({"round": self.t, **{key: finite_or_none(float(v.max())) for key, v in traced.items()}})
 
     def _evaluate_if_due(self) -> None:
         due = self.t % self.every == 0 or self.t == self.rounds

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +18,9 @@ from tacit.runs.observer import Observer, Row
 if TYPE_CHECKING:
     from tacit.runs.run import Run
 
-CONFIG, LEDGER, HISTORY, TRACE = "config.toml", "ledger.sqlite", "history.csv", "trace.csv"
-MODELS, RESULT = "models.safetensors", "result.json"
+CONFIG_FILE, LEDGER_FILE = "config.toml", "ledger.sqlite"
+HISTORY_FILE, TRACE_FILE = "history.csv", "trace.csv"
+MODELS_FILE, RESULT_FILE = "models.safetensors", "result.json"
 
 
 class RunFolder(Observer):
@@ -32,9 +35,14 @@ class RunFolder(Observer):
         Run(task, algorithm, network, observers=[folder]).go()
     """
 
-    def __init__(self, path: Path, ledger: Ledger, coordinator: Coordinator, resumes: bool) -> None:
-        self.path, self.ledger = path, ledger
-        self._coordinator, self._resumes = coordinator, resumes
+    def __init__(self, path: Path, coordinator: Coordinator, created: Sequence[Path] = ()) -> None:
+        """Use `create` or `open`. `created` are the folders that did not exist before, innermost first."""
+        self.path, self._coordinator, self._created = path, coordinator, created
+        try:
+            self.ledger = Ledger(path / LEDGER_FILE)
+        except BaseException:
+            self.discard()
+            raise
         self._saved_round: int | None = None
 
     @classmethod
@@ -43,35 +51,35 @@ class RunFolder(Observer):
         coordinator = coordinator or Coordinator()
         path = coordinator.folder(out)
         with coordinator.leader_first():
-            storage.make_folder(path)
-        try:
-            return cls(path, Ledger(path / LEDGER), coordinator, resumes=False)
-        except BaseException:
-            shutil.rmtree(path)
-            raise
+            created = storage.create_folder(path)
+        return cls(path, coordinator, created)
 
     @classmethod
     def open(cls, out: Path, coordinator: Coordinator | None = None) -> RunFolder:
         """Open the folder of a stopped run, to resume it."""
         coordinator = coordinator or Coordinator()
         path = coordinator.folder(out)
-        if not (path / LEDGER).is_file():
-            raise TacitError(f"{path / LEDGER} is missing, so past releases are unknown. Restore it to resume.")
-        return cls(path, Ledger(path / LEDGER), coordinator, resumes=True)
+        if not (path / LEDGER_FILE).is_file():
+            raise TacitError(f"{path / LEDGER_FILE} is missing, so past releases are unknown. Restore it to resume.")
+        return cls(path, coordinator)
 
     def begin(self, run: Run) -> None:
         """Write what exists before the first round, or return the run to its last checkpoint."""
         run.out = self.path
-        if self._resumes:
+        if self._created:
+            storage.write_config(self.path / CONFIG_FILE, run.config)
+            self._save(run)
+        else:
             self._restore(run)
-            return
-        storage.write_config(self.path / CONFIG, run.config)
-        self._save(run)
 
     def discard(self) -> None:
-        """Remove a folder that was created for a run that could not begin."""
-        if not self._resumes:
-            shutil.rmtree(self.path)
+        """Remove what `create` has created, for a run that could not begin."""
+        if not self._created:
+            return
+        shutil.rmtree(self.path, ignore_errors=True)  # another process may be removing it too
+        with suppress(OSError):  # parents that are used by others stay
+            for folder in self._created[1:]:
+                folder.rmdir()
 
     def on_start(self, run: Run) -> None:
         if run.out is None:
@@ -81,20 +89,20 @@ class RunFolder(Observer):
         self._save(run)
 
     def on_finish(self, run: Run) -> None:
-        (self.path / RESULT).unlink(missing_ok=True)  # of an earlier end: no reader may take it for this one
+        (self.path / RESULT_FILE).unlink(missing_ok=True)  # of an earlier end: no reader may take it for this one
         self._save(run)
         result = run.result()
         if self._coordinator.is_leader:
-            storage.write_json(self.path / RESULT, result)
+            storage.write_json(self.path / RESULT_FILE, result)
 
     def _save(self, run: Run) -> None:
         """Bring the folder up to date. The ledger comes first, so that it is never behind the other files."""
         self.ledger.flush()
         run.checkpoint.check_ledger(self.ledger, self.path)
-        storage.write_history(self.path / HISTORY, run.history)
+        storage.write_history(self.path / HISTORY_FILE, run.history)
         if run.trace:
-            storage.write_history(self.path / TRACE, run.trace)
-        storage.write_models(self.path / MODELS, run.models)
+            storage.write_history(self.path / TRACE_FILE, run.trace)
+        storage.write_models(self.path / MODELS_FILE, run.models)
         if not self._coordinator.all_alive:
             return  # the other processes hold earlier checkpoints: the run resumes where all were
         keeps_previous = self._coordinator.processes > 1 and self._saved_round != run.t
@@ -110,8 +118,8 @@ class RunFolder(Observer):
             )
         path = self.path
         at, seconds = Checkpoint.load(path, run.checkpoint, run.algorithm.title, run.config, self._coordinator)
-        history = storage.read_history(path / HISTORY)
-        trace = storage.read_history(path / TRACE) if (path / TRACE).is_file() else []
+        history = storage.read_history(path / HISTORY_FILE)
+        trace = storage.read_history(path / TRACE_FILE) if (path / TRACE_FILE).is_file() else []
         at.check_ledger(self.ledger, path)
         run.return_to(at)
         run.history = [row for row in history if row["round"] <= at.t]

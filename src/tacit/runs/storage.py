@@ -81,7 +81,7 @@ def write_models(path: Path, models: Tensor) -> None:
     write(path, safetensors.torch.save({"models": models.contiguous()}))
 
 
-def check_free(path: Path) -> None:
+def check_new_folder(path: Path) -> None:
     """Refuse a folder that holds anything: a run has one of its own."""
     try:
         taken = path.exists() and (not path.is_dir() or any(path.iterdir()))
@@ -91,15 +91,18 @@ def check_free(path: Path) -> None:
         raise TacitError(f"{path} holds something already: choose another folder, or resume the run that is there")
 
 
-def make_folder(path: Path) -> None:
-    check_free(path)
+def create_folder(path: Path) -> list[Path]:
+    """Create a folder and its parents; return `path` and the parents that did not exist, innermost first."""
+    check_new_folder(path)
+    created = [path, *(parent for parent in path.parents if not parent.exists())]
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise TacitError(f"cannot make the folder {path}: {error.strerror or error}") from None
+        raise TacitError(f"cannot create the folder {path}: {error.strerror or error}") from None
+    return created
 
 
-def free_folder(parent: Path, name: str) -> Path:
+def unused_folder(parent: Path, name: str) -> Path:
     """`parent/name`, or the first of `name-2`, `name-3`, … that does not exist."""
     candidate, number = parent / name, 2
     while candidate.exists():

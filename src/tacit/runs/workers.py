@@ -31,7 +31,7 @@ _STARTER = "TACIT_STARTER"
 Handler = Callable[[int, FrameType | None], None]
 
 
-def start(workers: int, arguments: Sequence[str]) -> int:
+def launch_workers(workers: int, arguments: Sequence[str]) -> int:
     """Run `tacit ARGUMENTS` on so many ranks, which talk over the loopback interface alone; the exit code of the whole.
 
     Rank 0 has this process's output. Ctrl-C reaches the ranks once, through here.

@@ -12,8 +12,16 @@ from tacit.errors import TacitError
 from tacit.graph_learning import Signals
 from tacit.graphs import require
 from tacit.privacy import Budget, plan
-from tacit.runs.build import UserParts, check_names, named_algorithm, named_graph, named_model, task_of, with_target
-from tacit.runs.config import Config
+from tacit.runs import (
+    Config,
+    UserParts,
+    apply_privacy_target,
+    build_algorithm,
+    build_graph,
+    build_model,
+    build_task,
+    check_names,
+)
 from tacit.sites.description import NetworkDescription
 from tacit.sites.parts import GraphLearningParts, SiteParts, TrainingParts
 from tacit.sites.private_state import open_private_state
@@ -34,11 +42,11 @@ def build_site(site: SiteConfig) -> SiteParts:
 
 def _training_parts(site: SiteConfig, config: Config) -> TrainingParts:
     check_names(config, UserParts())
-    algorithm = named_algorithm(config.algorithm).with_rounds(config.rounds)
-    graph = named_graph(config.graph)
+    algorithm = build_algorithm(config.algorithm).with_rounds(config.rounds)
+    graph = build_graph(config.graph)
     require(graph, *algorithm.needs, who=algorithm.title)
     data, network = _load_records(site), site.network_config
-    model = named_model(config, data, algorithm)
+    model = build_model(config, data, algorithm)
     description = NetworkDescription.of(
         config,
         network.names,
@@ -51,8 +59,9 @@ def _training_parts(site: SiteConfig, config: Config) -> TrainingParts:
     )
     run = _run_digest(description, data.x.numpy(), data.y.numpy())
     ledger, noise = open_private_state(site.state, run, site.noise_seed)
-    task = task_of(config, model, data, [np.arange(len(data.y))], noise, np.array([site.node]), ledger)
-    algorithm, budget = with_target(algorithm, task, graph, config.privacy)
+    nodes, records = np.array([site.node]), [np.arange(len(data.y))]
+    task = build_task(config, model, data, records, noise=noise, ledger=ledger, nodes=nodes)
+    algorithm, budget = apply_privacy_target(algorithm, task, graph, config.privacy)
     ledger.budget = _sufficient(budget, config.rounds)
     return TrainingParts(site, site.node, config, description, graph, algorithm, task)
 
@@ -60,7 +69,7 @@ def _training_parts(site: SiteConfig, config: Config) -> TrainingParts:
 def _graph_learning_parts(site: SiteConfig, config: Config) -> GraphLearningParts:
     privacy, network = config.privacy, site.network_config
     method = build_graph_method(config.algorithm, config.rounds, privacy)
-    graph = named_graph(config.graph)
+    graph = build_graph(config.graph)
     table = np.asarray(signal_sources.build(site.data.name, site.data.parameters))
     clip, nodes = signal_clip(config.algorithm), np.array([site.node])
     checked = Signals([table], clip=clip, nodes=nodes)  # errors must come before the state folder is created

@@ -13,7 +13,7 @@ import numpy as np
 from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.registry import Registry
-from tacit.runs.config import Choice
+from tacit.runs import NamedPart
 from tacit.sites.files import read_bytes
 from tacit.tasks import Model
 
@@ -42,7 +42,7 @@ def _without_float_integers(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 
-def with_defaults(registry: Registry[Any], choice: Choice) -> dict[str, Any]:
+def with_defaults(registry: Registry[Any], choice: NamedPart) -> dict[str, Any]:
     """Return a choice with all its parameters, including defaults, which may differ between versions of Tacit.
 
     Files are identified by name and contents, since each site may store them elsewhere.

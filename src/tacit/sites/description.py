@@ -14,7 +14,7 @@ from tacit.errors import TacitError
 from tacit.graph_learning import graph_methods
 from tacit.graphs import Graph, graphs
 from tacit.registry import invalid
-from tacit.runs.config import Batch, Choice, Config, PrivacyTarget, Section
+from tacit.runs import Batch, Config, ConfigSection, NamedPart, PrivacyTarget
 from tacit.sites.canonical import canonical_json, parameters_digest, weights_digest, with_defaults
 from tacit.sites.names import SiteName, first_duplicate
 from tacit.sites.text import printable
@@ -27,7 +27,7 @@ _MAX_ERROR_LENGTH = 300
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-class NetworkDescription(Section):
+class NetworkDescription(ConfigSection):
     """The settings that must be equal at every site, and nothing that is private to one.
 
     The order of `sites` gives their node ids. `seed` is used for public randomness only, such as the initial
@@ -40,10 +40,10 @@ class NetworkDescription(Section):
     sites: tuple[SiteName, ...] = Field(min_length=1, max_length=10_000)
     rounds: int = Field(ge=1)
     seed: int = Field(ge=0, lt=2**63)
-    graph: Choice
+    graph: NamedPart
     links: Sha256
-    algorithm: Choice
-    model: Choice | None = None
+    algorithm: NamedPart
+    model: NamedPart | None = None
     parameters: Sha256 | None = None
     inputs: tuple[int, ...] | None = None
     classes: int | None = None

@@ -9,20 +9,20 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from tacit.errors import TacitError
-from tacit.runs.config import Batch, Choice, Config, PrivacyTarget, Section, checked, read_toml
+from tacit.runs import Batch, Config, ConfigSection, NamedPart, PrivacyTarget, read_toml, validate_section
 from tacit.sites.names import Address, SiteName, first_duplicate
 from tacit.sites.signals import is_graph_learning
 from tacit.tasks.data.checks import Label
 
 
-class SiteAddress(Section):
+class SiteAddress(ConfigSection):
     """One entry of [[sites]] in network.toml."""
 
     name: SiteName
     address: Address
 
 
-class DataFormat(Section):
+class DataFormat(ConfigSection):
     """[data] of network.toml: the format that the data of every site must have.
 
     Training needs `inputs`, the shape of a record, and either `labels`, in the order of the class numbers, or
@@ -40,7 +40,7 @@ class DataFormat(Section):
         return self.labels or tuple(range(self.classes or 0))
 
 
-class NetworkConfig(Section):
+class NetworkConfig(ConfigSection):
     """The contents of network.toml, which is the same file at every site. The first site is node 0, and so on.
 
     >>> table = {"name": "hospitals", "rounds": 9, "data": {"inputs": [64], "classes": 10}, "graph": "ring"}
@@ -58,9 +58,9 @@ class NetworkConfig(Section):
     seed: int = Field(default=0, ge=0, lt=2**63)
     evaluate_every: int | None = Field(default=None, ge=1)
     data: DataFormat
-    graph: Choice
-    algorithm: Choice
-    model: Choice | None = None
+    graph: NamedPart
+    algorithm: NamedPart
+    model: NamedPart | None = None
     batch: Batch | None = None
     privacy: PrivacyTarget = PrivacyTarget()
     sites: tuple[SiteAddress, ...] = Field(min_length=1)
@@ -68,7 +68,7 @@ class NetworkConfig(Section):
     @classmethod
     def parse(cls, table: Mapping[str, Any], where: str = "network.toml") -> NetworkConfig:
         """Check a table of settings; `where` names it in errors."""
-        network = checked(cls, table, where)
+        network = validate_section(cls, table, where)
         if problem := network._sites_problem() or network._format_problem():
             raise TacitError(f"{where}: {problem}")
         return network
@@ -91,7 +91,7 @@ class NetworkConfig(Section):
         """The sites' addresses by name."""
         return {site.name: site.address for site in self.sites}
 
-    def config(self, data: Choice | None = None, sharding: Choice | None = None) -> Config:
+    def config(self, data: NamedPart | None = None, sharding: NamedPart | None = None) -> Config:
         """The config of the same run as a simulation, with these data: network.toml does not name them."""
         table = self.model_dump(exclude={"sites", "data"}, exclude_none=True)
         table["graph"]["nodes"] = len(self.sites)
@@ -125,9 +125,9 @@ class NetworkConfig(Section):
         return None if duplicate is None else f"data.labels contains {duplicate!r} twice"
 
 
-def with_folder(choice: Choice, folder: Path) -> Choice:
+def with_folder(choice: NamedPart, folder: Path) -> NamedPart:
     """Return a choice whose relative paths are resolved against `folder`."""
     name, path = choice.name, choice.parameters.get("path")
     files = {"path": str(folder / path)} if isinstance(path, str) else {}
     name = str(folder / name) if ".py:" in name else name
-    return Choice.model_validate({**choice.model_dump(), **files, "name": name})
+    return NamedPart.model_validate({**choice.model_dump(), **files, "name": name})

@@ -10,7 +10,7 @@ from tacit.algorithms import Algorithm
 from tacit.graph_learning import GraphMethod, Signals
 from tacit.graphs import Graph
 from tacit.privacy import Ledger, Noise
-from tacit.runs.config import Config
+from tacit.runs import Config
 from tacit.sites.description import NetworkDescription
 from tacit.sites.peers import neighbours
 from tacit.sites.site_config import SiteConfig

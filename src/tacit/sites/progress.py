@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tacit.graph_learning import GraphLearningRun, GraphObserver
-from tacit.runs import Observer, Run
-from tacit.runs.observer import Row
+from tacit.runs import Observer, Row, Run
 from tacit.sites.site_graph_run import SiteGraphRun
 from tacit.sites.site_run import SiteRun
 

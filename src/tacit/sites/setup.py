@@ -13,9 +13,7 @@ import numpy as np
 import tomli_w
 
 from tacit.errors import TacitError
-from tacit.runs.build import from_config, named_graph
-from tacit.runs.config import EXAMPLE, Config
-from tacit.runs.storage import check_free, make_folder, write
+from tacit.runs import EXAMPLE_CONFIG, Config, build_graph, from_config, storage
 from tacit.sites.certificates import CertificateFiles, create_authority, create_site_certificate
 from tacit.sites.hosts import LOCALHOST, assign_hosts, assign_ports
 from tacit.sites.names import AUTHORITY
@@ -67,8 +65,8 @@ def create_network(
     """
     if sites < 2:
         raise TacitError(f"A network needs at least 2 sites, got {sites}")
-    config = _with_nodes(config or Config.parse(EXAMPLE), sites)
-    check_free(folder)
+    config = _with_nodes(config or Config.parse(EXAMPLE_CONFIG), sites)
+    storage.check_new_folder(folder)
     names = [f"site-{i + 1}" for i in range(sites)]
     site_hosts, ports = assign_hosts(hosts, sites), assign_ports(hosts, sites)
     with _created_completely(folder) as part:
@@ -121,7 +119,7 @@ def _signals(config: Config) -> tuple[dict[str, Any], Iterator[Arrays]]:
     from tacit.graph_learning import synthetic
 
     build_graph_method(config.algorithm, config.rounds, config.privacy)
-    nodes = named_graph(config.graph).nodes
+    nodes = build_graph(config.graph).nodes
     made = synthetic.rbf(vertices=_EXAMPLE_VERTICES, clients=nodes, signals=_EXAMPLE_SIGNALS, seed=config.seed)
     return {"vertices": _EXAMPLE_VERTICES}, ({"signals": table} for table in made.signals)
 
@@ -176,7 +174,7 @@ def _node_table(name: str, host: str, port: int, metrics_port: int, noise_seed: 
 def _created_completely(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder that becomes `folder` at the end, or is removed after an error."""
     part = folder.with_name(folder.name + ".part")
-    make_folder(part)
+    storage.create_folder(part)
     try:
         yield part
         os.rename(part, folder)
@@ -186,4 +184,4 @@ def _created_completely(folder: Path) -> Iterator[Path]:
 
 
 def _write_toml(path: Path, table: Mapping[str, Any], comment: str) -> None:
-    write(path, f"# {comment}\n{tomli_w.dumps(table)}".encode())
+    storage.write(path, f"# {comment}\n{tomli_w.dumps(table)}".encode())

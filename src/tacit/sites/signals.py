@@ -10,7 +10,7 @@ import numpy.typing as npt
 from tacit.errors import TacitError
 from tacit.graph_learning import GraphMethod, graph_methods, read_clients
 from tacit.registry import Registry
-from tacit.runs.config import Choice, PrivacyTarget
+from tacit.runs import NamedPart, PrivacyTarget
 
 CLIP = "clip"  # a key of [algorithm] that is a parameter of `Signals`, not of the method
 _REQUIRED = ("beta", "rho", "lam")  # `GraphLearner` chooses them from released values; sites must agree beforehand
@@ -18,12 +18,12 @@ _REQUIRED = ("beta", "rho", "lam")  # `GraphLearner` chooses them from released 
 signal_sources: Registry[npt.ArrayLike] = Registry("signals")
 
 
-def is_graph_learning(algorithm: Choice) -> bool:
+def is_graph_learning(algorithm: NamedPart) -> bool:
     """Return whether the algorithm learns a graph instead of a model."""
     return algorithm.name in graph_methods
 
 
-def build_graph_method(choice: Choice, rounds: int, privacy: PrivacyTarget) -> GraphMethod[Any]:
+def build_graph_method(choice: NamedPart, rounds: int, privacy: PrivacyTarget) -> GraphMethod[Any]:
     """Build the method that network.toml names, with noise for its ε. The result is the same at every site."""
     own = {key: value for key, value in choice.parameters.items() if key != CLIP}
     graph_methods.check(choice.name, own, also=(CLIP,))
@@ -36,7 +36,7 @@ def build_graph_method(choice: Choice, rounds: int, privacy: PrivacyTarget) -> G
     return method if privacy.epsilon is None else method.with_privacy(privacy.epsilon, privacy.delta)
 
 
-def signal_clip(choice: Choice) -> float | None:
+def signal_clip(choice: NamedPart) -> float | None:
     """Return the clip bound of [algorithm]: the largest norm of a signal's squared differences."""
     clip = choice.parameters.get(CLIP)
     if clip is not None and (isinstance(clip, bool) or not isinstance(clip, int | float)):

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import Field
 
 from tacit.errors import TacitError, unknown
-from tacit.runs.config import Choice, Section, checked, read_toml
+from tacit.runs import ConfigSection, NamedPart, read_toml, validate_section
 from tacit.sites.identity import SiteIdentity
 from tacit.sites.names import Address, SiteName, parse_address
 from tacit.sites.network_config import NetworkConfig, with_folder
@@ -16,7 +16,7 @@ from tacit.sites.network_config import NetworkConfig, with_folder
 _ALL_INTERFACES = "[::]"
 
 
-class CertificatePaths(Section):
+class CertificatePaths(ConfigSection):
     """[certificates] of node.toml: the site's certificate and private key, and the authority that it trusts."""
 
     certificate: Path
@@ -24,7 +24,7 @@ class CertificatePaths(Section):
     authority: Path
 
 
-class SiteConfig(Section):
+class SiteConfig(ConfigSection):
     """The contents of node.toml, a site's own file. Paths in it are relative to its folder.
 
     After `peer_timeout` seconds without a message a neighbour counts as absent. With `noise_seed` the noise is that of
@@ -40,12 +40,12 @@ class SiteConfig(Section):
     metrics_address: Address | None = None
     noise_seed: int | None = Field(default=None, ge=0, lt=2**63)
     certificates: CertificatePaths
-    data: Choice
+    data: NamedPart
 
     @classmethod
     def load(cls, path: Path) -> SiteConfig:
         """Read node.toml, and check the network and the certificates that it names."""
-        written = checked(cls, read_toml(path), str(path))
+        written = validate_section(cls, read_toml(path), str(path))
         folder, files = path.parent, written.certificates
         site = written.model_copy(
             update={

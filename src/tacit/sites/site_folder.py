@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from tacit.errors import TacitError
 from tacit.graph_learning import GraphLearningRun, GraphObserver, matrices, to_networkx, write_graph
-from tacit.runs import Observer, Run, storage
-from tacit.runs.observer import Row
+from tacit.runs import Observer, Row, Run, storage
 
 if TYPE_CHECKING:
     from tacit.sites.site_run import SiteRun

@@ -7,7 +7,7 @@ from typing import Any
 
 from tacit.graph_learning import GraphLearningRun, GraphObserver
 from tacit.privacy import guarantee, plan
-from tacit.runs.privacy_meter import finite
+from tacit.runs import finite_or_none
 from tacit.sites.journal import Journal
 from tacit.sites.parts import GraphLearningParts
 from tacit.sites.peers import Peers
@@ -38,7 +38,7 @@ class SiteGraphRun(GraphLearningRun):
         super().__init__(task, method, network, delta=parts.delta, observers=[folder, *observers])
         self._folder = folder.path
         releases = plan(method, method.rounds, task.sampling, task.nodes)
-        self.epsilon_bound = self.planned_epsilon = finite(float(guarantee(releases, parts.delta).max()))
+        self.epsilon_bound = self.planned_epsilon = finite_or_none(float(guarantee(releases, parts.delta).max()))
         self.accuracy: float | None = None
 
     def result(self) -> dict[str, Any]:

@@ -10,10 +10,8 @@ from typing import Any
 import safetensors.torch
 
 from tacit.errors import TacitError
-from tacit.runs import Observer, Run
-from tacit.runs.checkpoint import Checkpoint
+from tacit.runs import Checkpoint, Observer, Row, Run
 from tacit.runs.metrics import Evaluation, computed_once
-from tacit.runs.observer import Row
 from tacit.sites.journal import Journal
 from tacit.sites.parts import TrainingParts
 from tacit.sites.peers import Peers

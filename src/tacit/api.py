@@ -1,0 +1,137 @@
+"""`tacit.train`: a run in one call, from names or from a user's own objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+from torch import nn
+
+from tacit.algorithms import Algorithm
+from tacit.errors import TacitError
+from tacit.graph_learning import graph_methods
+from tacit.graphs import Graph, from_networkx
+from tacit.reports import ReportPage
+from tacit.runs import PYTHON_OBJECT_PREFIX, Config, Observer, ProgressBar, Run, UserParts, from_config
+from tacit.tasks import Dataset, Model
+
+
+def train(
+    model: str | nn.Module | Model = "logistic",
+    data: str | Dataset | tuple[npt.ArrayLike, npt.ArrayLike] = "digits",
+    *,
+    algorithm: str | Algorithm[Any] = "dyn-d2p",
+    graph: str | Graph | nx.Graph = "one-peer-exponential",
+    nodes: int = 10,
+    rounds: int = 200,
+    seed: int = 0,
+    batch: int | None = 32,
+    sampling: Literal["poisson", "without-replacement", "permutation"] = "poisson",
+    relation: Literal["add-remove", "replace-one"] | None = None,
+    sharding: str | Sequence[npt.NDArray[np.int64]] = "iid",
+    epsilon: float | None = None,
+    delta: float = 1e-5,
+    calibration: Literal["guaranteed", "paper"] = "guaranteed",
+    budget: float | None = None,
+    evaluate_every: int | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    progress: bool = False,
+    observers: Sequence[Observer] = (),
+) -> Run:
+    """Train a model over a graph of nodes in simulation, and account for its privacy.
+
+    Data, sharding, model, graph and algorithm are registered names (`tacit list`) or your own objects.
+
+    Args:
+        model: A name, a `torch.nn.Module`, or a `tacit.Model`.
+        data: A name, arrays (x, y), or a `tacit.Dataset`.
+        algorithm: A name, or an `Algorithm`.
+        graph: A name, a `tacit.Graph`, or a networkx graph.
+        nodes: The number of nodes of a graph given by name.
+        rounds: The number of rounds.
+        seed: Determines initial parameters, batches and noise: the same seed gives the same run.
+        batch: The (expected) batch size per node; None uses all records of a node in every step.
+        sampling: How batches are drawn.
+        relation: Neighbouring data sets: one record added or removed, or one record replaced. The default is
+            add-remove for Poisson sampling and replace-one otherwise.
+        sharding: A name, or one array of record indices per node.
+        epsilon: Calibrate the noise for this ε. Without it, the algorithm's own noise parameters apply.
+        delta: The δ of all guarantees.
+        calibration: "guaranteed" makes `epsilon` the guaranteed ε; "paper" uses the paper's formula.
+        budget: Stop before the first release that would exceed this guaranteed ε. The default is a guaranteed
+            `epsilon`.
+        evaluate_every: Rounds between two evaluations; by default there are about 20 evaluations.
+        out: A new folder for config, ledger, history, models, checkpoint and report. By default nothing is written.
+        resume: Continue the run in `out` from its last checkpoint, with the same arguments as before.
+        progress: Show progress on standard error.
+        observers: Notified of the start, every round, every evaluation and the end (`tacit.Observer`).
+
+    Returns:
+        The finished run: `models`, `history`, `privacy`, and `stopped` if it ended early.
+
+    Raises:
+        TacitError: An argument is not accepted, or the run fails, for example because it diverges.
+
+    Example:
+        >>> run = train(algorithm="const-d2p", nodes=4, rounds=5, epsilon=2.0, delta=1e-3)
+        >>> run.privacy.guaranteed <= 2.0, len(run.models), run.history[-1]["round"]
+        (True, 4, 5)
+    """
+    config = Config.parse(
+        {
+            "seed": seed,
+            "rounds": rounds,
+            "evaluate_every": evaluate_every,
+            "data": _name(data),
+            "sharding": _name(sharding),
+            "model": _name(model),
+            "graph": {**_name(graph), **({"nodes": nodes} if isinstance(graph, str) else {})},
+            "algorithm": _name(algorithm),
+            "batch": {"size": batch, "sampling": sampling, "relation": relation},
+            "privacy": {"epsilon": epsilon, "delta": delta, "calibration": calibration, "budget": budget},
+        },
+        "tacit.train",
+    )
+    if resume and out is None:
+        raise TacitError("resume=True needs out=, the folder of the run to resume")
+    refuse_graph_method(config)
+    parts = _objects(data, sharding, model, graph, algorithm)
+    folder = None if out is None else Path(out)
+    bar = [ProgressBar()] if progress else []
+    return from_config(config, parts, out=folder, resume=resume, observers=[*bar, ReportPage(), *observers]).go()
+
+
+def refuse_graph_method(config: Config) -> None:
+    """Refuse a method that learns a graph where one that trains a model is needed."""
+    if config.algorithm.name in graph_methods:
+        raise TacitError(f"{config.algorithm.name} learns a graph, not a model: use tacit learn-graph")
+
+
+def _name(part: object) -> dict[str, str]:
+    return {"name": part if isinstance(part, str) else f"{PYTHON_OBJECT_PREFIX}{type(part).__name__}"}
+
+
+def _objects(
+    data: str | Dataset | tuple[npt.ArrayLike, npt.ArrayLike],
+    sharding: str | Sequence[npt.NDArray[np.int64]],
+    model: str | nn.Module | Model,
+    graph: str | Graph | nx.Graph,
+    algorithm: str | Algorithm[Any],
+) -> UserParts:
+    """The parts that are not names."""
+    if not isinstance(data, str | Dataset):
+        data = Dataset.from_arrays(*data)
+    if not isinstance(graph, str | Graph):
+        graph = from_networkx(graph)
+    return UserParts(
+        data=None if isinstance(data, str) else data,
+        sharding=None if isinstance(sharding, str) else [np.asarray(part, np.int64) for part in sharding],
+        model=None if isinstance(model, str) else model,
+        graph=None if isinstance(graph, str) else graph,
+        algorithm=None if isinstance(algorithm, str) else algorithm,
+    )

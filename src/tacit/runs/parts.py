@@ -1,0 +1,190 @@
+"""The parts of a run: objects given by the user, or built from the names in a config."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from pydantic import ValidationError
+from torch import nn
+
+from tacit.algorithms import Algorithm, algorithms
+from tacit.errors import TacitError
+from tacit.graphs import Dropout, Graph, graphs
+from tacit.privacy.ledger import Ledger
+from tacit.privacy.noise import Noise
+from tacit.registry import invalid
+from tacit.runs.config import (
+    PART_SECTIONS,
+    PYTHON_OBJECT_PREFIX,
+    Config,
+    ConfigSection,
+    DropoutKeys,
+    NamedPart,
+    RegularisationKeys,
+    SharingKeys,
+)
+from tacit.tasks import Dataset, Model, Task, datasets, models, shards
+
+Shards = list[npt.NDArray[np.int64]]
+_NOISE_PARAMETERS = ("noise_multiplier", "noise_rate", "b", "sigma", "sigma_first")
+K = TypeVar("K", bound=ConfigSection)
+
+
+@dataclass(frozen=True)
+class UserParts:
+    """Parts of a run given as objects; the config names the others."""
+
+    data: Dataset | None = None
+    sharding: Shards | None = None
+    model: nn.Module | Model | None = None
+    graph: Graph | None = None
+    algorithm: Algorithm[Any] | None = None
+
+
+def check_names(config: Config, parts: UserParts) -> None:
+    """Refuse unknown names and parameters of data, sharding and model, before data are loaded.
+
+    Graph and algorithm are checked when they are built.
+    """
+    named = {kind: getattr(config, kind) for kind in PART_SECTIONS if getattr(parts, kind) is None}
+    for kind, part in named.items():
+        if part.name.startswith(PYTHON_OBJECT_PREFIX):
+            raise TacitError(
+                f"the {kind} of this run was given as a Python object: resume the run in Python with "
+                "tacit.train(..., resume=True)"
+            )
+    if "data" in named:
+        datasets.check(config.data.name, config.data.parameters)
+    if "sharding" in named:
+        shards.check(config.sharding.name, config.sharding.parameters)
+    if "model" in named:
+        models.check(config.model.name, config.model.parameters, also=RegularisationKeys.model_fields)
+    for key in _NOISE_PARAMETERS:
+        if config.privacy.epsilon is not None and isinstance(config.algorithm.parameters.get(key), float | int):
+            raise TacitError(
+                f"privacy.epsilon and algorithm.{key} both set the noise: remove one of them "
+                "(on the command line, --set privacy.epsilon= removes it)"
+            )
+
+
+def build_graph(part: NamedPart) -> Graph:
+    """The graph that a config names, with drop-out if the config has any."""
+    params = part.parameters
+    graphs.check(part.name, params, also=DropoutKeys.model_fields)
+    drops = _pop_keys(DropoutKeys, params, f"graph {part.name}")
+    graph = graphs.build(part.name, params)
+    if not drops.drop_links and not drops.drop_nodes:
+        return graph
+    return Dropout(graph, drops.drop_links, drops.drop_nodes, drops.drop_seed)
+
+
+def build_algorithm(part: NamedPart) -> Algorithm[Any]:
+    """The algorithm that a config names. The keys of partial sharing are those of every method that has it."""
+    own, sharing = {**part.parameters}, {}
+    for key in SharingKeys.model_fields:
+        if key in own and key not in algorithms.parameters(part.name):
+            sharing[key] = own.pop(key)
+    algorithms.check(part.name, own, also=SharingKeys.model_fields)
+    algorithm = algorithms.build(part.name, own)
+    if not isinstance(algorithm, Algorithm):
+        raise TacitError(f"{part.name} is not an Algorithm: derive it from tacit.Algorithm")
+    try:
+        algorithm = replace(algorithm, **SharingKeys.model_validate(sharing).model_dump(exclude_unset=True))
+    except ValidationError as error:
+        raise invalid(f"algorithm {part.name}", error) from None
+    if algorithm.share is not None and not algorithm.partial:
+        raise TacitError(f"{algorithm.title} shares all parameters: remove algorithm.share")
+    return algorithm
+
+
+def build_model(config: Config, data: Dataset, algorithm: Algorithm[Any]) -> Model:
+    """The model that a config names, with initial parameters drawn from the seed."""
+    name, params = config.model.name, config.model.parameters
+    penalty = _pop_keys(RegularisationKeys, params, f"model {name}")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        module = models.build(name, {"inputs": data.inputs, "classes": data.classes, **params})
+    return Model(module, share=algorithm.share, bounds=algorithm.bounds, weight_decay=penalty.weight_decay)
+
+
+def adapt_model(model: nn.Module | Model, algorithm: Algorithm[Any]) -> Model:
+    """A user's model as a `Model`: a `Model` defines itself what it shares, a module takes it from the algorithm."""
+    if not isinstance(model, Model):
+        return Model(model, share=algorithm.share, bounds=algorithm.bounds)
+    if algorithm.share is not None and model.shared == model.d:
+        raise TacitError(
+            "algorithm.share is set, but this Model shares all its parameters: pass share= to Model, "
+            "or give the torch module itself"
+        )
+    if model.shared < model.d and not algorithm.partial:
+        raise TacitError(
+            f"{algorithm.title} shares every parameter, but this Model shares only {model.shared} of {model.d}: "
+            "choose a method with partial sharing, such as partpsp or dyn-d2p"
+        )
+    return model
+
+
+def build_shards(part: NamedPart, data: Dataset, nodes: int, seed: int) -> Shards:
+    """One array of record indices per node, as a config names it."""
+    return shards.build(part.name, {"labels": data.y.numpy(), "nodes": nodes, "seed": seed, **part.parameters})
+
+
+def check_shards(parts: Shards, records: int, nodes: int) -> None:
+    """Refuse shards that do not fit the data or the graph, or that overlap."""
+    for number, part in enumerate(parts):
+        outside = part[(part < 0) | (part >= records)]
+        if len(outside):
+            raise TacitError(f"shard {number} contains index {outside[0]}; valid indices are 0 to {records - 1}")
+    if len(parts) != nodes:
+        raise TacitError(f"got {len(parts)} shards for a graph of {nodes} nodes: give one shard per node")
+    held = np.concatenate(parts)
+    if len(np.unique(held)) < len(held):
+        raise TacitError("shards overlap: every record must belong to at most one node, once")
+
+
+def build_task(
+    config: Config,
+    model: Model,
+    data: Dataset,
+    parts: Shards,
+    *,
+    noise: Noise,
+    ledger: Ledger | None = None,
+    nodes: npt.NDArray[np.int64] | None = None,
+) -> Task:
+    """The task of the nodes with these shards, with batches as in the config."""
+    task = Task(
+        model,
+        data,
+        parts,
+        batch=config.batch.size,
+        noise=noise,
+        ledger=ledger,
+        public=Noise.from_seed(config.seed),
+        nodes=nodes,
+        **config.batch.model_dump(exclude={"size"}),
+    )
+    _warn_of_large_delta(config.privacy.delta, int(task.sizes.min()))
+    return task
+
+
+def _pop_keys(keys: type[K], params: dict[str, Any], where: str) -> K:
+    """Remove from `params` the keys that belong to the section and not to the part it names, and check them."""
+    try:
+        return keys.model_validate({key: params.pop(key) for key in keys.model_fields if key in params})
+    except ValidationError as error:
+        raise invalid(where, error) from None
+
+
+def _warn_of_large_delta(delta: float, smallest: int) -> None:
+    if delta >= 1 / smallest:
+        warnings.warn(
+            f"privacy.delta = {delta:g} is not below 1/{smallest}, where {smallest} is the number of records of the "
+            "smallest node: publishing one record at random would satisfy this δ",
+            stacklevel=4,
+        )

@@ -1,0 +1,52 @@
+"""From the privacy target of a config to the noise of the algorithm and the budget of the ledger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tacit.algorithms import Algorithm
+from tacit.algorithms.algorithm import by_id
+from tacit.errors import TacitError
+from tacit.graphs import Graph
+from tacit.privacy.budget import Budget
+from tacit.privacy.planning import calibrated, plan
+from tacit.runs.config import PrivacyTarget
+from tacit.tasks import Task
+
+
+def apply_privacy_target(
+    algorithm: Algorithm[Any], task: Task, graph: Graph, target: PrivacyTarget
+) -> tuple[Algorithm[Any], Budget | None]:
+    """Return the algorithm with the noise that reaches the target on the task's nodes, and the budget to enforce.
+
+    Raises:
+        TacitError: The algorithm cannot run under a budget: it plans no releases, or releases without proven noise.
+    """
+    algorithm, nodes = algorithm.bind(task, graph), task.nodes
+    sampling, limit = algorithm.privacy.sampling(task), target.budget
+    if target.epsilon is not None:
+        if target.calibration == "guaranteed":
+            scale = calibrated(algorithm, sampling, target.epsilon, target.delta)
+            limit = limit or target.epsilon
+        else:
+            scale = algorithm.privacy.paper_noise(sampling, target.epsilon, target.delta)
+        algorithm = algorithm.with_noise(by_id(scale, nodes))
+    planned = list(algorithm.privacy.releases(0, nodes, sampling))  # also without a limit: missing noise must fail here
+    if limit is None:
+        return algorithm, None
+    if not planned:
+        raise TacitError(f"{algorithm.title} does not plan its releases, so it cannot run with a privacy budget")
+    lines = plan(algorithm.privacy, algorithm.rounds, sampling, nodes)
+    if any(line.mechanism.name == "unproven" for line in lines):
+        raise TacitError(
+            f"{algorithm.title} scales its noise to a sensitivity that is not proven, so it cannot run with a privacy "
+            "budget: remove privacy.budget, or choose another algorithm.sensitivity"
+        )
+    if any(line.mechanism.name == "exact" for line in lines):
+        raise TacitError(
+            f"{algorithm.title} sends values without noise, so it cannot run with a privacy budget: "
+            "remove privacy.budget, or choose a private method"
+        )
+    budget = Budget(limit, target.delta)
+    budget.accept(lines)
+    return algorithm, budget
