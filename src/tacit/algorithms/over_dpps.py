@@ -79,7 +79,7 @@ class OverDPPS(Algorithm[S]):
         if task.model.shared < task.d:
             raise TacitError(
                 f"{self.title} shares every parameter, and of this model only {task.model.shared} of {task.d} are "
-                "shared: leave out share, or use partpsp"
+                "shared: remove algorithm.share, or use partpsp"
             )
 
     def bind(self, task: Task, graph: Graph) -> Self:
