@@ -1,7 +1,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# One thread a test process: the processes already fill the cores.
+# One thread per test process: the processes already use all cores.
 TEST_ENV := OMP_NUM_THREADS=1
 
 .PHONY: setup demo test lint proto browser audit chaos bench clean
@@ -20,31 +20,32 @@ lint: setup
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
-# What sites say to each other, as Python: kept in the repository, so that an installation needs no compiler.
+# Generate the Python code of the site protocol. It is kept in the repository, so that installing needs no compiler.
 proto: setup
 	$(BIN)/python -m grpc_tools.protoc -Isrc --python_out=src --pyi_out=src tacit/sites/wire.proto
 
-# The report page is tested in a real browser; without one those tests are skipped, and say so.
+# The report pages are tested in a real browser. Without one, those tests are skipped.
 browser:
 	@if command -v chromium >/dev/null; then :; \
 	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium; } >/dev/null \
-			|| echo "chromium could not be installed: the tests of the page in a browser will be skipped"; \
-	else echo "there is no chromium here: the tests of the page in a browser will be skipped"; fi
+			|| echo "chromium could not be installed: the browser tests of the report pages will be skipped"; \
+	else echo "chromium is not installed: the browser tests of the report pages will be skipped"; fi
 
 test: lint browser
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal
 
-# Every method and the whole gallery attacked at length; what each reaches is printed.
+# Long audits of every method and of the gallery of broken mechanisms. Prints the ε lower bound of each.
 audit: setup
 	$(TEST_ENV) $(BIN)/python -m pytest -m full -rA -n 2 --dist worksteal tests/audit/test_full.py
 
-# Sites at length: hundreds of kills, lost messages, frozen sites, thousands of lies and of connections without a right.
+# Long tests of sites: hundreds of kills, lost messages, frozen sites, malformed messages, unauthorised connections.
 chaos: setup
 	$(TEST_ENV) $(BIN)/python -m pytest -m full -rA -n 2 --dist worksteal tests/sites
 
-# Opacus is measured beside Tacit; other peers get environments of their own under benchmarks/.venv.
+# Benchmarks against Opacus; other libraries are installed into environments of their own under benchmarks/.venv.
 bench: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
 	$(BIN)/python -m benchmarks
