@@ -1,4 +1,4 @@
-"""Small instances the tests share."""
+"""Small instances that several tests use."""
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from tacit.networks import Simulated
 
 
 def instance(seed, d=None, n=None):
-    """Signals of a random size and scale, and parameters in proportion."""
+    """Random signals of random size and scale, and parameters to match."""
     rng = np.random.default_rng(seed)
     d, n = d or int(rng.integers(3, 12)), n or int(rng.integers(2, 5))
     scale = 10.0 ** rng.uniform(-1, 1)
@@ -28,7 +28,7 @@ def instance(seed, d=None, n=None):
 
 
 def problem(seed, d, pull=1.0, zeta=1e-3, n=2, beta=0.05):
-    """Problem (9) of n clients with a random consensus; `pull` may differ between them."""
+    """Problem (9) of n clients with a random consensus. Client i has pull i · `pull`."""
     rng = np.random.default_rng(seed)
     z = torch.from_numpy(rng.exponential(size=(n, d * (d - 1) // 2)))
     con = torch.from_numpy(rng.exponential(size=z.shape[1]) * (rng.uniform(size=z.shape[1]) < 0.2) / d)

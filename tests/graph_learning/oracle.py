@@ -1,4 +1,4 @@
-"""Algorithm 1 again, written from the paper alone: one client at a time, dense matrices, no tricks."""
+"""Algorithm 1, implemented independently from the paper: one client at a time, with dense matrices."""
 
 import warnings
 
@@ -7,7 +7,7 @@ import numpy as np
 
 
 def operator(d):
-    """S with S w = W 1."""
+    """The matrix S with S w = W 1."""
     rows, columns = np.triu_indices(d, 1)
     s = np.zeros((d, len(rows)))
     s[rows, np.arange(len(rows))] = s[columns, np.arange(len(rows))] = 1
@@ -15,7 +15,7 @@ def operator(d):
 
 
 def differences(x):
-    """z_n of each signal, (N, p)."""
+    """The squared differences z_n of each signal, (N, p)."""
     rows, columns = np.triu_indices(x.shape[1], 1)
     return (x[:, rows] - x[:, columns]) ** 2
 
@@ -26,14 +26,14 @@ def clipped_mean(x, clip):
 
 
 def objective(w, z, alpha, beta, zeta, pull=0.0, con=0.0):
-    """(9)."""
+    """The objective of problem (9)."""
     d = round((1 + np.sqrt(1 + 8 * len(w))) / 2)
     fit = z @ w - alpha * np.log(operator(d) @ w + zeta).sum() + 2 * beta * w @ w
     return fit + pull / 2 * np.sum((w - con) ** 2)
 
 
 def ppgl(zs, *, alpha, beta, rho, lam, zeta, eta, xi, K, T, e_gamma, w0, gamma=None):
-    """Algorithm 1 for the z̄ of each client; η fixed. Returns all (w, w_con, γ), a round a row."""
+    """Run Algorithm 1 on the clients' z̄ with a fixed η. Return (w, w_con, γ) of every round."""
     clients, s = len(zs), operator(round((1 + np.sqrt(1 + 8 * zs.shape[1])) / 2))
     gammas = [1 / clients if gamma is None else gamma] * clients
     con = w0.copy()
@@ -57,7 +57,7 @@ def ppgl(zs, *, alpha, beta, rho, lam, zeta, eta, xi, K, T, e_gamma, w0, gamma=N
 
 
 def client_solution(z, alpha, beta, zeta, pull, con):
-    """(9) by cvxpy."""
+    """Solve problem (9) with cvxpy."""
     d = round((1 + np.sqrt(1 + 8 * len(z))) / 2)
     w = cp.Variable(len(z), nonneg=True)
     cost = z @ w - alpha * cp.sum(cp.log(operator(d) @ w + zeta)) + 2 * beta * cp.sum_squares(w)
@@ -66,7 +66,7 @@ def client_solution(z, alpha, beta, zeta, pull, con):
 
 
 def joint_solution(zs, alpha, beta, zeta, rho, lam, gamma=None):
-    """(8) by cvxpy: with fixed weights γ, or, for none, with ρ/2 Σ ‖w_i − w_con‖, what (16) leads to for ε_γ → 0."""
+    """Solve problem (8) with cvxpy: with fixed weights γ, or with ρ/2 Σ ‖w_i − w_con‖, the limit of (16) at ε_γ = 0."""
     d = round((1 + np.sqrt(1 + 8 * zs.shape[1])) / 2)
     ws = [cp.Variable(zs.shape[1], nonneg=True) for _ in zs]
     con = cp.Variable(zs.shape[1])
@@ -79,7 +79,7 @@ def joint_solution(zs, alpha, beta, zeta, rho, lam, gamma=None):
 
 
 def minimise(cost):
-    """cvxpy warns where it stops short of its own tolerance; the tests compare objectives, and so know better."""
+    """Minimise without cvxpy's warning about its tolerance: the tests compare objectives themselves."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Solution may be inaccurate")
         cp.Problem(cp.Minimize(cost)).solve(solver=cp.CLARABEL)

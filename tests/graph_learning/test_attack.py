@@ -1,4 +1,4 @@
-"""An adversary who sees every round and undoes what is public learns what is accounted: no more, and hardly less."""
+"""An attack on the released values: its success is at most what is accounted, and close to it."""
 
 import math
 
@@ -15,7 +15,7 @@ CLIENTS, ROUNDS, MULTIPLIER, D = 4000, 4, 1.5, 6
 
 
 def neighbours():
-    """Half of the clients have one peak at vertex 0, the other half at vertex 1: nearly the worst pair there is."""
+    """Half of the clients have a peak at vertex 0, the other half at vertex 1: almost the worst case."""
     first, second = np.zeros((2, D)), np.zeros((2, D))
     first[0, 0] = second[0, 1] = 1e3
     first[1, 2] = second[1, 2] = 1e-3
@@ -23,23 +23,25 @@ def neighbours():
 
 
 def effect(samples, task):
-    """How many deviations lie between the halves, along the line between the two z̄, which the adversary knows."""
+    """The distance between the halves in standard deviations, along the line between the two z̄, which are public."""
     z = task.with_new_ledger().mean(0).use_locally()
     shares = (samples @ ((z[0] - z[-1]) / (z[0] - z[-1]).norm())).view(2, -1)
     return float((shares[0].mean() - shares[1].mean()).abs() / (shares - shares.mean(1, keepdim=True)).std())
 
 
-def test_once():
+def test_attack_on_release_once():
     task = Signals(neighbours(), clip=3.0, noise=Noise.from_seed(1))
-    z = PPGL(noise=MULTIPLIER).mechanism(task.nodes).release(task.mean(0))
+    z = PPGL(noise=MULTIPLIER).privacy.mechanism(task.nodes).release(task.mean(0))
     worst = 1 / MULTIPLIER
     assert 0.85 * worst < effect(z, task) < 1.05 * worst
 
 
 @pytest.mark.parametrize("K", [1, 3])
-def test_rounds(K):
-    """K = 1: the graphs give T noisy z̄ away, whose mean is as good as one with √T times less noise. K = 3: the rounds
-    are compared with what they would be without any z̄, for a bound that is proven but not as tight."""
+def test_attack_on_release_rounds(K):
+    """Subtract from every released graph what the round would compute with z̄ = 0, and add up.
+
+    For K = 1 this gives T noisy z̄, whose mean has √T times less noise. For K = 3 the proven bound is less tight.
+    """
     task = Signals(neighbours(), clip=3.0, noise=Noise.from_seed(2))
     method = PPGL(K=K, release="rounds", rounds=ROUNDS, noise=MULTIPLIER, initial=40.0, step=0.02, gamma=0.1, beta=1.0)
     network = Simulated(ring(CLIENTS))
@@ -49,7 +51,7 @@ def test_rounds(K):
         public = method._problem(torch.zeros_like(state.z), state.gamma, state.con, task)
         without, _ = method.gradient_steps(public, state.w, state.before)
         state = method.round(t, state, task, network)
-        assert (state.w > 0).all()  # nothing is hidden by the projection
+        assert (state.w > 0).all()  # the projection changes nothing
         seen += without - state.w
     worst = math.sqrt(ROUNDS) / MULTIPLIER
     assert effect(seen, task) < 1.05 * worst

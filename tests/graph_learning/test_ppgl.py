@@ -1,4 +1,4 @@
-"""PPGL without noise: Algorithm 1 as the paper has it, its descent, and where it ends."""
+"""PPGL without noise: it follows the paper's Algorithm 1, its objective decreases, and it reaches the minimum."""
 
 import numpy as np
 import pytest
@@ -16,14 +16,14 @@ from tests.graph_learning.cases import instance, learn
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("K", [1, 3])
 @pytest.mark.parametrize("gamma", [None, 0.4])
-def test_the_papers_algorithm(seed, K, gamma):
-    """Begun and kept where all degrees are above their floors, so that the logarithm is the paper's own."""
+def test_rounds_follow_the_papers_algorithm(seed, K, gamma):
+    """All degrees stay above their floors, so the logarithm is the one in the paper."""
     signals, parameters = instance(seed)
     task = Signals(signals)
     z = task.mean(0).use_locally().numpy()
     high = 1 / np.sqrt(4 * parameters["beta"] * (task.d - 1))
     pull = torch.full((task.n,), parameters["rho"] * (gamma or 1.0), dtype=torch.float64)
-    problem = PPGL(**parameters).problem(torch.from_numpy(z), pull, torch.zeros(task.p, dtype=torch.float64))
+    problem = PPGL(**parameters).client_problem(torch.from_numpy(z), pull, torch.zeros(task.p, dtype=torch.float64))
     eta = 0.2 / float(problem.lipschitz.max())
     method = PPGL(**parameters, K=K, step=eta, gamma=gamma, rounds=12, initial=high)
     expected = oracle.ppgl(
@@ -40,7 +40,7 @@ def test_the_papers_algorithm(seed, K, gamma):
         assert np.allclose(state.gamma.numpy(), gammas, rtol=1e-9)
 
 
-def test_the_consensus_step_is_the_proximal_operator():
+def test_consensus_step_is_the_proximal_operator():
     """(15) minimises (13)."""
     rng = np.random.default_rng(0)
     w, gamma, rho, lam = rng.normal(size=(4, 30)), rng.uniform(0.1, 1, 4), 0.7, 0.3
@@ -60,15 +60,15 @@ def test_the_consensus_step_is_the_proximal_operator():
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("K", [None, 1, 4])
-def test_the_objective_never_increases(seed, K):
+def test_objective_never_increases(seed, K):
     signals, parameters = instance(seed)
-    learning = learn(PPGL(**parameters, K=K, momentum=0.0, gamma=0.3, rounds=60), signals)
-    values = np.array([row["objective"] for row in learning.history])
+    run = learn(PPGL(**parameters, K=K, momentum=0.0, gamma=0.3, rounds=60), signals)
+    values = np.array([row["objective"] for row in run.history])
     assert (np.diff(values) <= 1e-12 * np.abs(values[1:]).max()).all()
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_with_the_defaults_it_ends_at_the_same_minimum(seed):
+def test_exact_solutions_and_local_steps_reach_the_same_minimum(seed):
     signals, parameters = instance(seed, d=5, n=3)
     parameters["beta"] *= 10
     exact = learn(PPGL(**parameters, gamma=0.3), signals, tolerance=1e-8)
@@ -79,28 +79,28 @@ def test_with_the_defaults_it_ends_at_the_same_minimum(seed):
     assert plain.converged
     z = Signals(signals).mean(0).use_locally().numpy()
     best, con = oracle.joint_solution(z, 1.0, *(parameters[key] for key in ("beta", "zeta", "rho", "lam")), 0.3)
-    for learning in (exact, steps, plain):
-        assert np.linalg.norm(learning.graphs.numpy() - best) <= 1e-4 * np.linalg.norm(best)
-        assert np.linalg.norm(learning.consensus.numpy() - con) <= 1e-4 * np.linalg.norm(best)
+    for run in (exact, steps, plain):
+        assert np.linalg.norm(run.graphs.numpy() - best) <= 1e-4 * np.linalg.norm(best)
+        assert np.linalg.norm(run.consensus.numpy() - con) <= 1e-4 * np.linalg.norm(best)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_adaptive_weights_end_at_the_minimum_of_unsquared_distances(seed):
-    """(16) solves (8) with ρ/2 Σ ‖w_i − w_con‖ (57), whatever the start; without momentum it falls all the way."""
+def test_adaptive_weights_reach_the_minimum_of_unsquared_distances(seed):
+    """(16) solves (8) with ρ/2 Σ ‖w_i − w_con‖ (57) from any start. The objective decreases in every round."""
     signals, parameters = instance(seed, d=6, n=3)
     parameters = {**parameters, "gamma_epsilon": 1e-7, "rho": parameters["rho"] / 4, "lam": parameters["lam"] / 4}
-    learning = learn(PPGL(**parameters, rounds=4000), signals, tolerance=1e-8)
+    run = learn(PPGL(**parameters, rounds=4000), signals, tolerance=1e-8)
     z = Signals(signals).mean(0).use_locally().numpy()
     best, _ = oracle.joint_solution(z, 1.0, *(parameters[key] for key in ("beta", "zeta", "rho", "lam")))
-    assert np.linalg.norm(learning.graphs.numpy() - best) <= 1e-3 * np.linalg.norm(best)
-    values = np.array([row["objective"] for row in learning.history])
+    assert np.linalg.norm(run.graphs.numpy() - best) <= 1e-3 * np.linalg.norm(best)
+    values = np.array([row["objective"] for row in run.history])
     assert (np.diff(values) <= 1e-10 * np.abs(values[1:])).all()
 
 
 @pytest.mark.parametrize(
     "method", [PPGL(rounds=8), PPGL(K=2, rounds=8), FedAvg(K=2, rounds=8), FedAvg(), IGL(), PPGL(rounds=8, noise=3.0)]
 )
-def test_with_a_server_or_without_one(method):
+def test_star_ring_and_complete_graph_give_the_same_graphs(method):
     signals, _ = instance(5, d=6, n=4)
     runs = [learn(method, signals, graph, clip=5.0) for graph in (star(4), ring(4), complete(4))]
     for other in runs[1:]:
@@ -110,50 +110,50 @@ def test_with_a_server_or_without_one(method):
 @pytest.mark.parametrize(
     "method", [PPGL(rounds=6), PPGL(K=2, rounds=6, release="rounds", noise=2.0), FedAvg(K=2, rounds=6)]
 )
-def test_one_client_a_process_learns_the_same(method):
+def test_one_client_per_process_gives_the_same_graphs(method):
     signals, _ = instance(6, d=5, n=3)
     task = Signals(signals, clip=5.0)
     together = learn(method, task.with_new_ledger())
 
-    def alone(network):
+    def run_client(network):
         return GraphLearningRun(task.host(network.nodes.tolist()), method, network, quiet=True).go()
 
-    parts = on_threads(ring(3), alone)
+    parts = on_threads(ring(3), run_client)
     assert torch.allclose(torch.cat([part.graphs for part in parts]), together.graphs, rtol=1e-9, atol=1e-12)
     assert [part.t for part in parts] == [together.t] * 3
 
 
-def test_clients_of_different_sizes():
-    """FedAvg weighs by N_i (31); IGL's and PPGL's z̄ are means of each client's own."""
+def test_clients_with_different_numbers_of_signals():
+    """FedAvg weights clients by N_i (31). IGL and PPGL use the mean of each client's own signals."""
     signals, parameters = instance(7, d=5, n=3)
     signals = [signals[0][:3], signals[1][:9], signals[2]]
     pooled = oracle.differences(np.concatenate(signals)).mean(0)
-    learning = learn(FedAvg(beta=parameters["beta"], zeta=0.0), signals)
+    run = learn(FedAvg(beta=parameters["beta"], zeta=0.0), signals)
     best = oracle.client_solution(pooled, 1.0, parameters["beta"], 0.0, 0.0, 0.0)
-    assert np.linalg.norm(learning.consensus.numpy() - best) <= 1e-4 * np.linalg.norm(best)
+    assert np.linalg.norm(run.consensus.numpy() - best) <= 1e-4 * np.linalg.norm(best)
     z = Signals(signals).mean(0).use_locally().numpy()
     assert np.allclose(z, [oracle.differences(x).mean(0) for x in signals], rtol=1e-12, atol=1e-12)
 
 
-def test_fedavg_by_steps_comes_near_its_minimum():
+def test_fedavg_with_local_steps_comes_close_to_the_minimum():
     signals, parameters = instance(8, d=6, n=3)
     exact = learn(FedAvg(beta=parameters["beta"]), signals)
     steps = learn(FedAvg(beta=parameters["beta"], K=1, momentum=0.0, rounds=20_000), signals, tolerance=1e-9)
     assert steps.history[-1]["objective"] <= exact.history[-1]["objective"] + 0.05 * abs(exact.history[-1]["objective"])
 
 
-def test_igl_is_cvxpys():
+def test_igl_agrees_with_cvxpy():
     signals, parameters = instance(9, d=7, n=2)
-    learning = learn(IGL(beta=parameters["beta"], zeta=parameters["zeta"]), signals)
-    assert learning.t == 1
+    run = learn(IGL(beta=parameters["beta"], zeta=parameters["zeta"]), signals)
+    assert run.t == 1
     z = Signals(signals).mean(0).use_locally().numpy()
     for i in range(2):
         best = oracle.client_solution(z[i], 1.0, parameters["beta"], parameters["zeta"], 0.0, 0.0)
-        assert np.linalg.norm(learning.graphs[i].numpy() - best) <= 1e-4 * np.linalg.norm(best)
+        assert np.linalg.norm(run.graphs[i].numpy() - best) <= 1e-4 * np.linalg.norm(best)
 
 
-def test_it_says_when_it_has_not_converged():
+def test_warns_if_a_run_has_not_converged():
     signals, parameters = instance(1)
-    learning = GraphLearningRun(Signals(signals), PPGL(**parameters, rounds=2), Simulated(complete(len(signals))))
-    with pytest.warns(UserWarning, match="PPGL has not converged: after 2 rounds"):
-        learning.go()
+    run = GraphLearningRun(Signals(signals), PPGL(**parameters, rounds=2), Simulated(complete(len(signals))))
+    with pytest.warns(UserWarning, match="PPGL has not converged after 2 rounds"):
+        run.go()

@@ -1,4 +1,4 @@
-"""What one signal can change, what noise is added, and what the ledger then says."""
+"""Sensitivities, noise, releases in the ledger, and the resulting guarantee."""
 
 import math
 
@@ -43,7 +43,7 @@ from tests.graph_learning.cases import instance, learn
     clip=st.floats(0.01, 100),
     spread=st.floats(0, 3),
 )
-def test_one_signal_moves_the_mean_by_root_two_c_over_n(seed, n, d, clip, spread):
+def test_one_signal_moves_the_mean_by_at_most_root_two_c_over_n(seed, n, d, clip, spread):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, d)) * 10 ** rng.uniform(-spread, spread, size=(n, 1))
     other = x.copy()
@@ -55,8 +55,8 @@ def test_one_signal_moves_the_mean_by_root_two_c_over_n(seed, n, d, clip, spread
     assert np.allclose(a, oracle.clipped_mean(x, clip), rtol=1e-9, atol=1e-9 * clip)
 
 
-def test_the_bound_is_nearly_reached():
-    """Signals with one peak, at different vertices: within √(1 − 1/(d − 1))."""
+def test_sensitivity_bound_is_almost_tight():
+    """Signals with one peak each, at different vertices, reach √(1 − 1/(d − 1)) of the bound."""
     d = 40
     x = np.zeros((2, d))
     x[:, 0] = x[1, 3] = 1e3
@@ -75,8 +75,8 @@ def test_the_bound_is_nearly_reached():
     step=st.sampled_from([None, 1e-3, 0.1]),
     adaptive=st.booleans(),
 )
-def test_one_signal_moves_a_round_by_no_more_than_is_accounted(seed, K, momentum, step, adaptive):
-    """The same released past, one signal replaced: what a round computes before its noise."""
+def test_one_signal_moves_a_round_by_at_most_the_accounted_sensitivity(seed, K, momentum, step, adaptive):
+    """Compare the result of a round before noise, with the same released past and one signal replaced."""
     rng = np.random.default_rng(seed)
     d, n, clip = int(rng.integers(3, 7)), int(rng.integers(2, 5)), 10 ** rng.uniform(-1, 1)
     x = rng.normal(size=(n, d)) * 10 ** rng.uniform(-1, 1, size=(n, 1))
@@ -100,15 +100,15 @@ def test_one_signal_moves_a_round_by_no_more_than_is_accounted(seed, K, momentum
     for task, state in zip(tasks, states, strict=True):
         at = type(state)(past[0], past[1], past[2, 0], gamma, state.z, state.u, state.residual)
         problem = method._problem(at.z, gamma, at.con, task)
-        computed.append(method._local(problem, at)[0])
-    assert torch.equal(states[0].w, states[1].w)  # what is begun with does not depend on the signals
+        computed.append(method._local_update(problem, at)[0])
+    assert torch.equal(states[0].w, states[1].w)  # the initial weights do not depend on the signals
     bound = iterate_sensitivity(problem, K, step, momentum, tasks[0].sensitivity)
     apart = (computed[0] - computed[1]).norm(dim=1).numpy()
     assert apart[0] <= bound[0] * (1 + 1e-6) + 1e-9
     assert apart[1] == pytest.approx(0, abs=1e-9)
 
 
-def test_reach_is_the_corollary_for_one_step():
+def test_iterate_sensitivity_is_corollary_1_for_one_step():
     method, (signals, _) = PPGL(K=1, step=0.01), instance(0)
     task = Signals(signals, clip=3.0)
     problem = method._problem(task.mean(0).use_locally(), torch.ones(task.n), torch.zeros(task.p), task)
@@ -117,92 +117,94 @@ def test_reach_is_the_corollary_for_one_step():
     )
 
 
-def test_fifty_classical_rounds_are_exact_gdp():
-    """(1, 1e-5) each by the classical theorem: not (50, 5e-4), but ε = 6.82 at 1e-5."""
+def test_fifty_rounds_compose_as_exact_gdp():
+    """50 rounds at (1, 1e-5) each by the classical theorem cost (6.82, 1e-5) together, not (50, 5e-4)."""
     signals, _ = instance(3, d=5, n=3)
     method = PPGL(K=1, rounds=50, release="rounds", noise=classical_noise_multiplier(1e-5))
-    learning = learn(method, signals, clip=5.0)
-    assert learning.t == 50
-    assert learning.converged is None
-    assert len(learning.task.ledger) == 50
-    assert learning.privacy.guaranteed == pytest.approx(6.82, rel=0.005)
-    assert learning.privacy.guaranteed == pytest.approx(
+    run = learn(method, signals, clip=5.0)
+    assert run.t == 50
+    assert run.converged is None
+    assert len(run.task.ledger) == 50
+    assert run.privacy.guaranteed == pytest.approx(6.82, rel=0.005)
+    assert run.privacy.guaranteed == pytest.approx(
         mu_to_epsilon(math.sqrt(50) / classical_noise_multiplier(1e-5), 1e-5), rel=1e-6
     )
-    assert learning.privacy.relation == "replace-one"
-    sentence = learning.privacy.sentence()
+    assert run.privacy.relation == "replace-one"
+    sentence = run.privacy.sentence()
     assert "for each record" in sentence
     assert "one record of one node replaced by another" in sentence
     assert "sees every message and every learned graph" in sentence
 
 
-def test_the_papers_noise_and_its_claim():
-    """Corollary 1 with (1, 1e-5) a round: claimed (50, 5e-4), which is what the formula gives back at that δ."""
+def test_paper_noise_has_the_papers_claim():
+    """Corollary 1 with (1, 1e-5) per round claims (50, 5e-4) in total."""
     method = PPGL(K=1, rounds=50, release="rounds").with_paper_noise(1.0, 1e-5)
     nodes = np.arange(3)
-    assert method.claim(nodes, 50e-5, 50) == pytest.approx(50)
     signals, _ = instance(3, d=5, n=3)
-    lines = plan(method, method.rounds, Signals(signals).sampling, nodes)
+    sampling = Signals(signals).sampling
+    assert method.privacy.claim(sampling, nodes, 50e-5, 50) == pytest.approx(50)
+    lines = plan(method.privacy, method.rounds, sampling, nodes)
     assert guarantee(lines, 1e-5).max() == pytest.approx(
         mu_to_epsilon(math.sqrt(50 / 2) / classical_noise_multiplier(1e-5), 1e-5), rel=1e-6
     )
 
 
 @pytest.mark.parametrize("method", [PPGL(), IGL(), FedAvg(), FedAvg(K=2, rounds=5), PPGL(K=2, rounds=5)])
-def test_once_is_one_release_of_the_mean_and_nothing_more(method):
+def test_release_once_makes_one_release(method):
     signals, _ = instance(2, d=5, n=3)
-    learning = learn(method.with_privacy(1.0, 1e-5), signals, clip=5.0)
-    lines = list(learning.task.ledger.releases())
+    run = learn(method.with_privacy(1.0, 1e-5), signals, clip=5.0)
+    lines = list(run.task.ledger.releases())
     assert [(line.step, line.mechanism.name) for line in lines] == [(0, "gaussian")]
-    assert 0.999 < learning.privacy.guaranteed <= 1.0
-    assert learning.privacy.claimed is None
-    assert learning.task.ledger.unreleased == []
+    assert 0.999 < run.privacy.guaranteed <= 1.0
+    assert run.privacy.claimed is None
+    assert run.task.ledger.unreleased == []
 
 
 @pytest.mark.parametrize(
     "method",
     [PPGL(release="rounds", rounds=7), PPGL(release="rounds", rounds=7, K=3), FedAvg(release="rounds", K=2, rounds=7)],
 )
-def test_rounds_are_as_many_releases_and_cost_what_was_asked(method):
+def test_release_rounds_makes_one_release_per_round_at_the_target_epsilon(method):
     signals, _ = instance(2, d=5, n=3)
-    learning = learn(method.with_privacy(2.0, 1e-5), signals, clip=5.0)
-    assert [(line.step, line.purpose) for line in learning.task.ledger.releases()] == [(t, "graph") for t in range(7)]
-    assert 1.999 < learning.privacy.guaranteed <= 2.0
-    assert {(row["objective"], row["residual"]) for row in learning.history} == {(None, None)}  # they would tell
+    run = learn(method.with_privacy(2.0, 1e-5), signals, clip=5.0)
+    assert [(line.step, line.purpose) for line in run.task.ledger.releases()] == [(t, "graph") for t in range(7)]
+    assert 1.999 < run.privacy.guaranteed <= 2.0
+    assert {(row["objective"], row["residual"]) for row in run.history} == {(None, None)}  # they are secret
 
 
-def test_no_noise_is_said_aloud():
+def test_statement_says_that_nothing_is_private_without_noise():
     signals, _ = instance(2, d=5, n=3)
     for method in (PPGL(rounds=5), FedAvg(), FedAvg(K=1, rounds=3)):
         privacy = learn(method, signals).privacy
         assert privacy.guaranteed is None
         assert "without noise" in privacy.reason
-    alone = learn(IGL(), signals)
-    assert len(alone.task.ledger) == 0
-    assert alone.privacy.guaranteed is None
-    assert "no message leaves a client, but its graph is made without noise" in alone.privacy.sentence()
+    independent = learn(IGL(), signals)
+    assert len(independent.task.ledger) == 0
+    assert independent.privacy.guaranteed is None
+    assert "its graph is computed from its signals without noise" in independent.privacy.sentence()
 
 
 def test_noise_has_the_stated_scale():
     x = np.random.default_rng(0).normal(size=(4, 120))
     task = Signals([x, x[:2]], clip=3.0, noise=Noise.from_system())
     exact = task.mean(0).use_locally()
-    z = PPGL(noise=2.5).mechanism(task.nodes).release(task.with_new_ledger().mean(0))
+    z = PPGL(noise=2.5).privacy.mechanism(task.nodes).release(task.with_new_ledger().mean(0))
     expected = 2.5 * math.sqrt(2) * 3 / np.array([4, 2])
     assert np.allclose((z - exact).std(1).numpy(), expected, rtol=0.05)
-    method = PPGL(K=1, release="rounds", noise=2.5, rounds=1, initial=40.0)  # so far from 0 that no noise is cut off
+    # Initial weights far from 0, so that the projection does not cut off noise.
+    method = PPGL(K=1, release="rounds", noise=2.5, rounds=1, initial=40.0)
     network, task = Simulated(complete(2)), task.with_new_ledger()
     state = method.start(task, network.graph)
     problem = method._problem(state.z, state.gamma, state.con, task)
-    clean = method._local(problem, state)[0]
+    clean = method._local_update(problem, state)[0]
     sent = method.round(0, state, task, network).w
-    far = iterate_sensitivity(problem, 1, None, 0.1, task.sensitivity)
+    sensitivity = iterate_sensitivity(problem, 1, None, 0.1, task.sensitivity)
     assert (sent > 0).all()
-    assert np.allclose((sent - clean).std(1).numpy(), 2.5 * far, rtol=0.05)
+    assert np.allclose((sent - clean).std(1).numpy(), 2.5 * sensitivity, rtol=0.05)
 
 
-def test_a_signal_far_from_zero_is_clipped_too():
-    """A mean that is subtracted once leaves a rounded rest behind, which lengths must not take for 0."""
+def test_signal_far_from_zero_is_clipped():
+    """Subtracting the mean once leaves a rounding error, which must not make the norm too small."""
     far = np.full(20, 1e16)
     far[:19] += 6 * np.spacing(1e16)
     other = np.full(20, 1e16)
@@ -215,16 +217,16 @@ def test_a_signal_far_from_zero_is_clipped_too():
         assert np.linalg.norm(mean_differences(far[None], bound)) <= bound
 
 
-def test_a_run_of_its_own_has_noise_of_its_own():
+def test_second_run_draws_new_noise():
     x = np.random.default_rng(0).normal(size=(4, 6))
     task = Signals([x], clip=3.0, noise=Noise.from_system())
     first, second = (
-        IGL(noise=scale).mechanism(task.nodes).release(task.with_new_ledger().mean(0)) for scale in (1.0, 2.0)
+        IGL(noise=scale).privacy.mechanism(task.nodes).release(task.with_new_ledger().mean(0)) for scale in (1.0, 2.0)
     )
     assert not torch.allclose(2 * first - second, task.mean(0).use_locally(), atol=1e-3)
 
 
-def test_a_search_learns_from_what_was_released_only():
+def test_search_uses_released_values_only():
     data = synthetic.rbf(clients=3, signals=20, seed=0)
     grid = {"betas": [0.003, 0.03, 0.3], "rhos": [0.1], "lams": [0.1]}
     task = Signals(data.signals, clip=5.0, noise=Noise.from_system())
@@ -239,54 +241,54 @@ def test_a_search_learns_from_what_was_released_only():
 
 
 @pytest.mark.parametrize(
-    ("options", "match"), [({}, "nobody to agree with"), ({"neighbours": 99.0}, "neighbours must")]
+    ("options", "match"), [({}, "PPGL needs at least 2 clients"), ({"neighbours": 99.0}, "neighbours must")]
 )
-def test_what_cannot_work_is_refused_before_anything_is_released(options, match):
+def test_bad_settings_are_refused_before_any_release(options, match):
     x, ledger = np.random.default_rng(0).normal(size=(5, 4)), Ledger()
     with pytest.raises(TacitError, match=match):
         GraphLearner(epsilon=1.0, clip=5.0, **options).fit([x] * (2 if options else 1), ledger=ledger)
     assert len(ledger) == 0
 
 
-def test_signals_that_the_noise_has_drowned():
+def test_default_parameters_refuse_z_that_is_all_noise():
     with pytest.raises(TacitError, match="noise hides the signals"):
         default_parameters(torch.zeros(2, 6, dtype=torch.float64))
 
 
-def test_what_noise_makes_negative_is_put_right():
-    """z̄ has no negative entries, so this is nearer to it, whatever the noise."""
+def test_negative_entries_of_released_z_are_set_to_zero():
+    """z̄ has no negative entries, so this always reduces the error."""
     signals, _ = instance(4, d=8, n=3)
     task = Signals(signals, clip=5.0)
     exact, method = task.mean(0).use_locally(), PPGL(noise=5.0)
-    raw = method.mechanism(task.nodes).release(task.with_new_ledger().mean(0))
+    raw = method.privacy.mechanism(task.nodes).release(task.with_new_ledger().mean(0))
     z = method.prepare_z(task.with_new_ledger())
     assert (raw < 0).any()
     assert torch.equal(z, raw.clamp(min=0))
     assert ((z - exact).norm(dim=1) < (raw - exact).norm(dim=1)).all()
 
 
-def test_noisy_means_of_any_sign_still_give_a_bounded_graph():
+def test_graphs_are_finite_under_very_large_noise():
     signals, _ = instance(4, d=8, n=3)
-    learning = learn(PPGL(noise=500.0, rounds=30), signals, clip=5.0)
-    assert torch.isfinite(learning.graphs).all()
-    assert (learning.graphs >= 0).all()
+    run = learn(PPGL(noise=500.0, rounds=30), signals, clip=5.0)
+    assert torch.isfinite(run.graphs).all()
+    assert (run.graphs >= 0).all()
 
 
-def test_a_budget_ends_the_rounds():
+def test_budget_stops_the_rounds():
     signals, _ = instance(3, d=5, n=3)
     task = Signals(signals, clip=5.0)
     task.ledger.budget = Budget(2.0, 1e-5)
-    learning = GraphLearningRun(task, PPGL(release="rounds", noise=5.0, rounds=50), Simulated(complete(3))).go()
-    assert learning.t < 50
-    assert "the budget ε = 2" in learning.stopped
-    assert learning.privacy.guaranteed <= 2.0
+    run = GraphLearningRun(task, PPGL(release="rounds", noise=5.0, rounds=50), Simulated(complete(3))).go()
+    assert run.t < 50
+    assert "the budget ε = 2" in run.stopped
+    assert run.privacy.guaranteed <= 2.0
     poor = task.with_new_ledger()
     poor.ledger.budget = Budget(1.0, 1e-5)
     with pytest.raises(BudgetExceeded):
         PPGL(noise=0.1).prepare_z(poor)
 
 
-def test_noise_needs_a_clip():
+def test_noise_requires_a_clip():
     signals, _ = instance(3, d=5, n=3)
-    with pytest.raises(TacitError, match="noise protects only what is clipped"):
+    with pytest.raises(TacitError, match="Noise needs a clip"):
         learn(PPGL(noise=1.0), signals)

@@ -1,4 +1,4 @@
-"""The exact solution of a client's problem: against cvxpy, and by its own proof."""
+"""The exact solution of a client's problem, compared with cvxpy and with its proven error."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.graph_learning.baselines import IGL
+from tacit.graph_learning import IGL
 from tacit.graph_learning.problem import ClientProblem, floors, row_means
 from tacit.graph_learning.solver import solve
 from tacit.graph_learning.triangle import degrees, pair_sums, to_matrix, to_triangle
@@ -16,7 +16,7 @@ from tests.graph_learning.cases import problem
 
 @pytest.mark.parametrize("d", [5, 20, 50])
 @pytest.mark.parametrize(("pull", "zeta"), [(0.0, 0.0), (0.0, 0.1), (1.0, 1e-3)])
-def test_cvxpy_agrees(d, pull, zeta):
+def test_solution_agrees_with_cvxpy(d, pull, zeta):
     own = problem(d, d, pull, zeta)
     solution = solve(own)
     for i in range(len(own.z)):
@@ -35,8 +35,8 @@ def test_cvxpy_agrees(d, pull, zeta):
     beta=st.floats(-4, 3),
     zeta=st.sampled_from([0.0, 1e-6, 1.0]),
 )
-def test_any_instance_is_solved_to_its_proof(seed, d, scale, beta, zeta):
-    """Whatever the units and the sign of z, which noise can turn."""
+def test_any_instance_is_solved(seed, d, scale, beta, zeta):
+    """In any units, and also if noise makes entries of z negative."""
     rng = np.random.default_rng(seed)
     z = torch.from_numpy(10.0**scale * rng.normal(0.5, 1, size=(2, d * (d - 1) // 2)))
     b = 10.0 ** (2 * scale + beta)
@@ -47,11 +47,11 @@ def test_any_instance_is_solved_to_its_proof(seed, d, scale, beta, zeta):
     assert torch.isfinite(solution.w).all()
     assert (solution.w >= 0).all()
     assert own.residual(solution.w).max() < 1e-6
-    assert (degrees(solution.w, d) >= own.floor * (1 - 1e-6)).all()  # what the step is derived from
+    assert (degrees(solution.w, d) >= own.floor * (1 - 1e-6)).all()  # the step size relies on this
 
 
-def test_the_proven_error_holds():
-    """Stopped early, the solution is no further from the true one than it says."""
+def test_proven_error_bounds_the_true_error():
+    """A solution that is stopped early is at most the reported error away from the true one."""
     own = problem(3, 15)
     true = solve(own, tolerance=1e-12).w
     for tolerance in (1e-1, 1e-2, 1e-3):
@@ -61,15 +61,15 @@ def test_the_proven_error_holds():
         assert (early.error <= tolerance).all()
 
 
-def test_a_thousand_vertices_in_memory_of_the_order_of_the_edges():
+def test_a_thousand_vertices_are_solved():
     own = problem(0, 1000, pull=0.0, n=1)
     solution = solve(own)
     assert solution.error.max() <= 1e-9
     assert own.residual(solution.w).max() < 1e-6
 
 
-def test_steps_of_a_thousand_vertices_fall_and_stay_finite():
-    """Momentum and all: the step that the problem gives is neither too long nor of use to nobody."""
+def test_gradient_steps_decrease_the_objective_on_a_thousand_vertices():
+    """The default step size works with momentum too."""
     own = problem(0, 1000, pull=0.0, n=1, zeta=0.0)
     method = IGL(beta=own.beta, zeta=0.0, K=10)
     w = before = torch.full_like(own.z, 2 / 999)
@@ -89,7 +89,7 @@ def test_batches_do_not_change_the_solution(monkeypatch):
     assert torch.allclose(solve(own).w, together, rtol=1e-9, atol=1e-12)
 
 
-def test_triangles_are_the_matrix():
+def test_triangle_operations_agree_with_the_matrix():
     w = torch.rand(3, 10, dtype=torch.float64)
     square = to_matrix(w, 5)
     s = torch.from_numpy(oracle.operator(5))
@@ -101,7 +101,7 @@ def test_triangles_are_the_matrix():
     assert torch.allclose(pair_sums(v), v @ s)
 
 
-def test_gradient_is_that_of_the_objective():
+def test_gradient_agrees_with_autograd():
     own = problem(2, 7)
     w = (torch.rand(2, 21, dtype=torch.float64) + 0.3).requires_grad_()
     own.objective(w).sum().backward()
@@ -110,8 +110,8 @@ def test_gradient_is_that_of_the_objective():
 
 @settings(max_examples=40)
 @given(seed=st.integers(0, 10**6), d=st.integers(3, 12), zeta=st.sampled_from([0.0, 1e-3, 0.5]))
-def test_the_step_is_never_too_long(seed, d, zeta):
-    """L bounds how the gradient changes, everywhere, negative weights included."""
+def test_lipschitz_constant_and_strong_convexity_hold_everywhere(seed, d, zeta):
+    """Also at negative weights."""
     own = problem(seed, d, zeta=zeta)
     rng = np.random.default_rng(seed)
     a, b = (torch.from_numpy(rng.normal(size=own.z.shape) * 10 ** rng.uniform(-3, 1)) for _ in range(2))

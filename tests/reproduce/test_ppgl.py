@@ -90,7 +90,7 @@ def test_a_run_that_fails_is_a_result():
     table = {"learner": {"K": 1, "step": 1e6, "initial": 0.1, "rounds": 30}, "search": search}
     (result,) = (measure(cell) for cell in cells_of(table, [0]))
     assert result["scores"] is None
-    assert "take a smaller step" in result["error"]
+    assert "use a smaller step" in result["error"]
 
 
 def cells_of(table, seeds):

@@ -108,7 +108,7 @@ def test_sites_give_the_graphs_of_the_simulation(tmp_path):
 def test_only_seeded_noise_on_signals_is_called_a_simulation(tmp_path, seed):
     part = build_all(create_small_network(tmp_path / "net", GRAPH, noise_seed=seed))[0]
     note = GraphLearningRun(part.task, part.algorithm, Simulated(part.graph), quiet=True).privacy.note
-    assert ("this is a simulation" in note) == (seed is not None)
+    assert ("SIMULATION" in note) == (seed is not None)
     again = part.task.with_new_ledger()
     assert (again.noise is part.noise) == (seed is not None)
 
@@ -171,7 +171,7 @@ def test_invalid_networks_are_refused(node, network_changes, node_changes, error
 @pytest.mark.parametrize(
     ("algorithm", "network_changes", "error"),
     [
-        ({"clip": None}, {}, "noise protects only what is clipped: set clip"),
+        ({"clip": None}, {}, "Noise needs a clip: set clip"),
         ({"clip": "much"}, {}, "clip = 'much' must be a number"),
         ({"beta": None}, {}, "algorithm ppgl requires values for: beta"),
         ({"rho": None, "lam": None}, {}, "requires values for: rho, lam"),

@@ -1,6 +1,6 @@
 """The methods. Importing this package registers them all; a user's own needs only to be an `Algorithm`."""
 
-from tacit.algorithms.algorithm import Algorithm, algorithms
+from tacit.algorithms.algorithm import Algorithm, algorithms, at_nodes
 from tacit.algorithms.dpadmm import DPADMM
 from tacit.algorithms.dpnorm import DPNorm, ecl
 from tacit.algorithms.dpps import DPPS, Consensus
@@ -10,7 +10,7 @@ from tacit.algorithms.partpsp import SGPDP, PartPSP
 from tacit.algorithms.pedfl import PEDFL
 from tacit.algorithms.porter import Porter
 from tacit.algorithms.prisma import Prisma
-from tacit.algorithms.privacy_plan import PrivacyPlan
+from tacit.algorithms.privacy_plan import Nodes, PrivacyPlan
 from tacit.algorithms.pushsum import D2P, PushSum, const_d2p, dyn_c_d2p, dyn_d2p, dyn_mu_d2p, sgp
 from tacit.algorithms.schedules import Geometric, Listed, Schedule, Steps
 from tacit.algorithms.sensitivity import Certified, Estimated, Real, Replacement, Sensitivity
@@ -30,6 +30,7 @@ __all__ = [
     "Estimated",
     "Geometric",
     "Listed",
+    "Nodes",
     "PartPSP",
     "Porter",
     "Prisma",
@@ -42,6 +43,7 @@ __all__ = [
     "SingleNode",
     "Steps",
     "algorithms",
+    "at_nodes",
     "const_d2p",
     "dyn_c_d2p",
     "dyn_d2p",

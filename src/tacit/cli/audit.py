@@ -41,10 +41,10 @@ def audit(
     from tacit.audit import audit as attacked
     from tacit.audit import one_run as attacked_once
     from tacit.audit.graphs import audit_named
-    from tacit.cli.learn_graph import Method
+    from tacit.graph_learning import graph_methods
     from tacit.runs import Config, progress_counter
 
-    learner = str(config) if str(config) in list(Method) else None
+    learner = str(config) if str(config) in graph_methods else None
     if learner and one_run:
         raise TacitError(f"--one-run attacks the run of a config, which {learner} has none of: leave it out")
     folder = config if config is not None and not learner and config.is_dir() else None

@@ -1,4 +1,4 @@
-"""`tacit learn-graph`: graphs from the signals of several clients, and what that cost."""
+"""`tacit learn-graph`: learn graphs from the signals of several clients."""
 
 from __future__ import annotations
 
@@ -14,18 +14,11 @@ from tacit.cli.output import err, print_json, print_line
 
 if TYPE_CHECKING:
     from tacit.graph_learning import ClientSignals, GraphLearner
+    from tacit.privacy import Privacy
 
 
-class Method(StrEnum):
-    """Methods, as the command line spells them."""
-
-    PPGL = "ppgl"
-    IGL = "igl"
-    FEDAVG = "fedavg"
-
-
-class When(StrEnum):
-    """What is released with noise: the mean of the signals' differences once, or graphs in every round."""
+class ReleaseMode(StrEnum):
+    """What is released with noise: the mean squared differences once, or the graphs of every round."""
 
     ONCE = "once"
     ROUNDS = "rounds"
@@ -35,38 +28,58 @@ class When(StrEnum):
 def learn_graph(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(help="Signals, .csv or .npz, a file a client; without any, an embedded example."),
+        typer.Argument(help="Signals in .csv or .npz files, one per client. Without files: an embedded example."),
     ] = None,
-    method: Annotated[Method, typer.Option(help="How to learn.")] = Method.PPGL,
-    epsilon: Annotated[float | None, typer.Option(help="Guarantee this ε for each signal; else no privacy.")] = None,
-    delta: Annotated[float, typer.Option(help="δ that goes with ε.")] = 1e-5,
+    method: Annotated[str, typer.Option(help="Method: ppgl, igl or fedavg.")] = "ppgl",
+    epsilon: Annotated[
+        float | None, typer.Option(help="ε to guarantee for each signal. Without it nothing is private.")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="δ of the guarantee.")] = 1e-5,
     clip: Annotated[
         float | None,
-        typer.Option(help="Bound on the norm of a signal's squared differences; ε needs one (the example: 20)."),
+        typer.Option(
+            help="Bound on the norm of a signal's squared differences. Required with --epsilon (the example uses 20)."
+        ),
     ] = None,
-    release: Annotated[When, typer.Option(help="What gets the noise: one release, or every round's.")] = When.ONCE,
+    release: Annotated[
+        ReleaseMode, typer.Option(help="Add noise once, to each client's statistics, or to the graphs of all rounds.")
+    ] = ReleaseMode.ONCE,
     local_steps: Annotated[
-        int | None, typer.Option(help="Steps of a client in each round (K); by default it solves its problem.")
+        int | None,
+        typer.Option(help="Local steps per round (K). Without it clients solve their problems exactly."),
     ] = None,
-    rounds: Annotated[int | None, typer.Option(help="Rounds at most; with --release rounds, exactly.")] = None,
-    beta: Annotated[float | None, typer.Option(help="β; by default from what was released.")] = None,
-    rho: Annotated[float | None, typer.Option(help="ρ, the pull to the consensus; by default likewise.")] = None,
-    lam: Annotated[float | None, typer.Option(help="λ, for a sparse consensus; by default likewise.")] = None,
-    neighbours: Annotated[float | None, typer.Option(help="Edges a vertex, for the default β.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Noise from a seed: a simulation, not private.")] = None,
-    out_dir: Annotated[
-        Path | None, typer.Option("--out", help="Folder for the graphs; by default graphs/NAME.")
+    rounds: Annotated[
+        int | None, typer.Option(help="Maximum number of rounds; with --release rounds, the exact number.")
     ] = None,
+    beta: Annotated[
+        float | None, typer.Option(help="β: larger values give more edges. Default: chosen from the released data.")
+    ] = None,
+    rho: Annotated[
+        float | None, typer.Option(help="ρ: pull towards the consensus. Default: chosen from the released data.")
+    ] = None,
+    lam: Annotated[
+        float | None, typer.Option(help="λ: sparsity of the consensus. Default: chosen from the released data.")
+    ] = None,
+    neighbours: Annotated[
+        float | None, typer.Option(help="Mean number of edges per vertex, for the default β.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Derive the noise from this seed: a simulation, which is not private.")
+    ] = None,
+    out_dir: Annotated[Path | None, typer.Option("--out", help="Output folder. Default: graphs/NAME.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Also print the parameters and the full privacy statement.")
+    ] = False,
 ) -> None:
-    """Learn graphs from signals that stay where they are, and say what it cost."""
+    """Learn graphs from signals that stay with their clients, with a privacy guarantee."""
     from tacit.graph_learning import GraphLearner
     from tacit.runs import storage
 
     clients, clip = _clients(files, clip)
     options: dict[str, Any] = {"K": local_steps} if rounds is None else {"K": local_steps, "rounds": rounds}
     learner = GraphLearner(
-        method.value,
+        method,
         beta=beta,
         rho=rho,
         lam=lam,
@@ -80,44 +93,48 @@ def learn_graph(
     )
     out = out_dir or storage.unused_folder(Path("graphs"), files[0].stem if files else "example")
     _learn(learner, clients, out)
-    result = {**learner.run_.result(), "parameters": learner.parameters_, "out": str(out)}
     if as_json:
-        print_json(result)
+        print_json({**learner.run_.result(), "parameters": learner.parameters_, "out": str(out)})
     else:
-        _report(learner, out)
-    if learner.run_.stopped and "by hand" in learner.run_.stopped:
+        _print_result(learner, out, verbose)
+    if learner.run_.interrupted:
         raise typer.Exit(INTERRUPTED)
 
 
 def _clients(files: list[Path] | None, clip: float | None) -> tuple[ClientSignals, float | None]:
+    """Return the signals in the files, or those of the example with its clip."""
     from tacit.graph_learning import ClientSignals, read_clients, synthetic
 
     if files:
         return read_clients(files), clip
     data = synthetic.rbf(clients=5, signals=500, seed=0)
-    err.print("No files given: here are 5 clients with 500 made-up signals each, on 20 vertices.", highlight=False)
+    err.print("No files given: using synthetic signals of 5 clients, 500 each, on 20 vertices.", highlight=False)
     return ClientSignals(data.signals, [f"client-{i}" for i in range(5)], None), 20.0 if clip is None else clip
 
 
 def _learn(learner: GraphLearner, clients: ClientSignals, out: Path) -> None:
-    """Learn, and write all there is to `out`. The ledger is there first: what is released is written down before."""
+    """Learn and write all results to `out`. The ledger comes first: it records a release before it happens."""
     from tacit.graph_learning import GraphLearningRun, GraphObserver, write_graph
-    from tacit.privacy.ledger import Ledger
+    from tacit.privacy import Ledger
     from tacit.reports import PAGE, write_graph_page
     from tacit.runs import storage
 
-    class Progress(GraphObserver):
+    class StatusLine(GraphObserver):
+        """Shows the round and the distance from convergence."""
+
         def on_round(self, run: GraphLearningRun) -> None:
-            status.update(f"Learning: round {run.t}, {_where(run.history[-1])}")
+            row = run.history[-1]
+            key = "residual" if row["residual"] is not None else "change"
+            status.update(f"Learning: round {run.t}, {key} {row[key]:.1e}")
 
     storage.create_folder(out)
     ledger = None
     try:
         ledger = Ledger(out / "ledger.sqlite", durable=learner.seed is None)
         with err.status("Learning") as status:
-            learner.fit(clients.signals, ledger=ledger, observers=[Progress()])
+            learner.fit(clients.signals, ledger=ledger, observers=[StatusLine()])
     except BaseException:
-        if ledger is None or len(ledger) == 0:  # nothing has left, so nothing need be kept
+        if ledger is None or len(ledger) == 0:  # nothing was released, so no record is needed
             shutil.rmtree(out)
         raise
     finally:
@@ -132,23 +149,36 @@ def _learn(learner: GraphLearner, clients: ClientSignals, out: Path) -> None:
     write_graph_page(learner, out / PAGE, clients.names, clients.vertices)
 
 
-def _where(row: dict[str, float | None]) -> str:
-    key = "residual" if row["residual"] is not None else "change"
-    return f"{key} {row[key]:.1e}"
-
-
-def _report(learner: GraphLearner, out: Path) -> None:
-    learning = learner.run_
-    if learning.stopped:
-        print_line(f"Stopped: {learning.stopped}.")
-    ends = {True: ", converged", False: ", not converged", None: ""}[learning.converged]
-    shared = ""
+def _print_result(learner: GraphLearner, out: Path, verbose: bool) -> None:
+    run = learner.run_
+    if run.stopped:
+        print_line(f"Stopped: {run.stopped}")
+    facts = {True: ["converged"], False: ["not converged"], None: []}[run.converged]
     if learner.consensus_ is not None:
-        shared = f"; the consensus has {learner.to_networkx().number_of_edges()} edges"
-    chosen = ", ".join(f"{key} = {value:.3g}" for key, value in learner.parameters_.items())
+        facts.append(f"consensus with {learner.to_networkx().number_of_edges()} edges")
+    else:
+        facts.append("no consensus")
     print_line(
-        f"{learning.method.title} with {chosen}: {learning.task.n} graphs of {learning.task.d} vertices "
-        f"after {learning.t} round{'s' if learning.t > 1 else ''}{ends}{shared}."
+        f"{run.method.title}, {run.task.n} client{'s' if run.task.n > 1 else ''}, {run.task.d} vertices, "
+        f"{run.t} round{'s' if run.t > 1 else ''}: {', '.join(facts)}"
     )
-    print_line(learner.privacy_.sentence())
-    print_line(f"Everything is in {out}; the page to look at is {out}/report.html.")
+    if verbose:
+        print_line("Parameters: " + ", ".join(f"{key} = {value:.3g}" for key, value in learner.parameters_.items()))
+        print_line(learner.privacy_.sentence())
+    else:
+        print_line(_privacy_line(learner.privacy_))
+        if run.task.noise.simulated and run.method.noise is not None:
+            print_line(f"SIMULATION: the noise is derived from seed {learner.seed}, so this run protects nobody.")
+    print_line(f"Results: {out}. Report: {out}/report.html")
+
+
+def _privacy_line(privacy: Privacy) -> str:
+    from tacit.privacy import rounded_up
+
+    if privacy.guaranteed is None:
+        return f"No privacy is guaranteed: {privacy.reason}"
+    claim = "" if privacy.claimed is None else f" (the paper's formula claims {privacy.claimed:.4g})"
+    return (
+        f"Guaranteed ε = {rounded_up(privacy.guaranteed)}{claim}, δ = {privacy.delta:g} per signal (replace one), "
+        f"against an adversary who {privacy.adversary}"
+    )

@@ -1,10 +1,11 @@
 """Learn graphs from private signals (PPGL and its baselines). The signals stay with the clients."""
 
 from tacit.graph_learning import data, scores, synthetic
-from tacit.graph_learning.baselines import IGL, FedAvg
 from tacit.graph_learning.default_parameters import ProblemParameters, default_parameters
+from tacit.graph_learning.fedavg import FedAvg
 from tacit.graph_learning.files import ClientSignals, read_clients, write_graph
 from tacit.graph_learning.grid_search import SearchResult, f1_against, grid_search, paper_grid_search
+from tacit.graph_learning.igl import IGL
 from tacit.graph_learning.learner import EDGE_THRESHOLD, GraphLearner, matrices, to_networkx
 from tacit.graph_learning.method import GraphMethod, graph_methods
 from tacit.graph_learning.observer import GraphObserver

@@ -13,7 +13,7 @@ import networkx as nx
 import numpy as np
 
 from tacit.errors import TacitError
-from tacit.privacy.ledger import Array
+from tacit.privacy import Array
 from tacit.runs import storage
 
 _RESERVED_NAMES = {"consensus", "history"}  # other files in the output folder have these names

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from torch import Tensor
 
 from tacit.errors import TacitError
-from tacit.graph_learning.baselines import IGL
+from tacit.graph_learning.igl import IGL
 from tacit.graph_learning.method import GraphMethod
 from tacit.graph_learning.ppgl import PPGL
 from tacit.graph_learning.run import GraphLearningRun
@@ -19,7 +19,7 @@ from tacit.graph_learning.scores import edge_scores
 from tacit.graph_learning.signals import Signals
 from tacit.graphs import complete
 from tacit.networks import Simulated
-from tacit.privacy.ledger import Array
+from tacit.privacy import Array
 from tacit.runs import progress_counter
 
 Scorer = Callable[[Array, Array | None], float]

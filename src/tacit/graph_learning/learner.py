@@ -1,4 +1,4 @@
-"""`GraphLearner`: graphs from signals in one call, in the manner of scikit-learn."""
+"""`GraphLearner`: learn graphs from signals in one call, as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -19,36 +19,52 @@ from tacit.graph_learning.signals import Signals
 from tacit.graph_learning.triangle import vertex_count
 from tacit.graphs import Graph, complete
 from tacit.networks import Simulated
-from tacit.privacy.budget import Budget
-from tacit.privacy.ledger import Array, Ledger
-from tacit.privacy.noise import Noise
-from tacit.privacy.planning import plan
-from tacit.privacy.statement import Privacy
+from tacit.privacy import Array, Budget, Ledger, Noise, Privacy, plan
 
 EDGE_THRESHOLD = 1e-4  # relative to the largest weight of the graph; a pair below it is not an edge
 
 
 class GraphLearner:
-    """Learn a graph for each client and a consensus of all from signals that do not leave the clients.
+    """Learn a graph for each client, and a consensus of all, from signals that stay with the clients.
 
-    `signals` are tables, one a client, a row a signal, a column a vertex. Without `epsilon` nothing is private. With
-    it, and with `clip`, a bound on the norm of a signal's squared differences that must not come from the signals,
-    (ε, δ) is guaranteed for every signal, against everyone who sees all messages and graphs.
+    Without `epsilon` nothing is private. With `epsilon` and `clip`, (ε, δ) is guaranteed for every signal, against
+    anyone who sees all messages and all learned graphs.
 
-    `parameters` are the method's; β, ρ, λ, ζ and ε_γ that are not given are chosen from what has been released, for so
-    many `neighbours` per vertex (`tacit.graph_learning.selection`). `graph` says who talks to whom: a star has a
-    server, others have none.
+    Args:
+        method: The name of a method ("ppgl", "igl" or "fedavg"), or a `GraphMethod`.
+        beta: β, the weight of the squared weights.
+        rho: ρ, the weight of the distance to the consensus.
+        lam: λ, the weight of the sparsity of the consensus.
+        epsilon: The ε to guarantee for every signal; None for no privacy.
+        delta: The δ of the guarantee.
+        clip: A bound on the norm of a signal's squared differences. Choose it without looking at the signals.
+        release: "once" adds noise to z̄ once, "rounds" to the graphs of every round (see `GraphMethod`).
+        graph: Which clients communicate; by default all with all. A star has a server.
+        seed: Derives the noise from this seed, which is a simulation; by default noise comes from the operating system.
+        tolerance: The tolerance of the convergence test.
+        neighbours: The mean number of edges per vertex, for the default β.
+        parameters: Other parameters of the method, such as K or rounds.
 
-    After `fit`: `graphs_` (n, d, d) and `consensus_` (d, d), weight matrices; `privacy_`, `history_`, `converged_`,
-    `parameters_`. Noise comes from the operating system, unless a `seed` makes it a simulation.
+    Values of β, ρ, λ, ζ and ε_γ that are not given are chosen from the released z
+    (`tacit.graph_learning.default_parameters`), which costs no privacy.
 
-    >>> from tacit.graph_learning import synthetic
-    >>> data = synthetic.rbf(clients=3, signals=100, seed=0)
-    >>> learner = GraphLearner(epsilon=2.0, clip=20.0, seed=0).fit(data.signals)
-    >>> learner.graphs_.shape, learner.consensus_.shape, learner.privacy_.guaranteed <= 2.0
-    ((3, 20, 20), (20, 20), True)
-    >>> learner.to_networkx().number_of_nodes()
-    20
+    Attributes:
+        graphs_: The clients' weight matrices, (n, d, d).
+        consensus_: The weight matrix of the consensus (d, d), or None.
+        privacy_: The privacy statement.
+        history_: One row per round.
+        converged_: Whether the run has converged; None if that is secret.
+        parameters_: The values of β, ρ, λ, ζ and ε_γ.
+        method_, run_: The method with its parameters and noise, and the finished run.
+
+    Example:
+        >>> from tacit.graph_learning import synthetic
+        >>> data = synthetic.rbf(clients=3, signals=100, seed=0)
+        >>> learner = GraphLearner(epsilon=2.0, clip=20.0, seed=0).fit(data.signals)
+        >>> learner.graphs_.shape, learner.consensus_.shape, learner.privacy_.guaranteed <= 2.0
+        ((3, 20, 20), (20, 20), True)
+        >>> learner.to_networkx().number_of_nodes()
+        20
     """
 
     def __init__(
@@ -80,80 +96,93 @@ class GraphLearner:
         ledger: Ledger | None = None,
         observers: Sequence[GraphObserver] = (),
     ) -> GraphLearner:
-        """Learn from every client's signals; `ledger` records what is released."""
+        """Learn from the clients' signals.
+
+        Args:
+            signals: One table per client, with one row per signal and one column per vertex.
+            ledger: Records the releases; by default a new ledger in memory.
+            observers: Notified of every round.
+
+        Returns:
+            The learner itself.
+
+        Raises:
+            TacitError: If signals or parameters cannot be used. Nothing has been released then.
+        """
         noise = Noise.from_system() if self.seed is None else Noise.from_seed(self.seed)
         task = Signals(signals, clip=self.clip, noise=noise, ledger=ledger)
         graph = self.graph or complete(task.n)
         if graph.nodes != task.n:
-            raise TacitError(f"there are signals of {task.n} clients for a graph of {graph.nodes} nodes")
+            raise TacitError(f"The graph must have one node per client: got {graph.nodes} nodes for {task.n} clients")
         method, missing = self._method()
         method.check(task, graph)
         check_neighbours(self.neighbours, task.d)
         needed = [key for key in missing if key in ("beta", "rho", "lam")]
         if needed and method.noise_in_rounds:
             raise TacitError(
-                f"with noise in every round {' and '.join(needed)} cannot be chosen from the signals: "
-                'set them, or use release = "once"'
+                f"Set {', '.join(needed)}: with noise in every round they cannot be chosen from the signals. "
+                'Or use release="once"'
             )
         if self.epsilon is not None:
             task.ledger.budget = Budget(self.epsilon, self.delta)
-            task.ledger.budget.accept(plan(method, method.rounds, task.sampling, task.nodes))
-        z = method.prepare_z(task) if not method.noise_in_rounds else None
+            task.ledger.budget.accept(plan(method.privacy, method.rounds, task.sampling, task.nodes))
+        z = None if method.noise_in_rounds else method.prepare_z(task)
         if z is not None:
             method = with_defaults(method, z, missing, self.neighbours)
-        network = Simulated(graph)
-        self.run_ = GraphLearningRun(
-            task, method, network, delta=self.delta, tolerance=self.tolerance, z=z, observers=observers
-        )
-        self.run_.go()
         self.method_ = method
-        self.parameters_ = {key: getattr(method, key) for key in ProblemParameters._fields if hasattr(method, key)}
-        self.graphs_: Array = matrices(self.run_.graphs.numpy())
-        consensus = self.run_.consensus
-        self.consensus_: Array | None = None if consensus is None else matrices(consensus.numpy())
-        self.privacy_: Privacy = self.run_.privacy
-        self.history_ = self.run_.history
-        self.converged_ = self.run_.converged
+        self.run_ = GraphLearningRun(
+            task, method, Simulated(graph), delta=self.delta, tolerance=self.tolerance, z=z, observers=observers
+        )
+        self._keep_results(self.run_.go())
         return self
 
     def to_networkx(
         self, client: int | None = None, names: Sequence[str] | None = None, threshold: float = EDGE_THRESHOLD
     ) -> nx.Graph:
-        """The consensus, or a client's graph, with `weight` on its edges."""
+        """Return the consensus, or a client's graph, as a networkx graph; see the function `to_networkx`."""
         chosen = self.consensus_ if client is None else self.graphs_[client]
         if chosen is None:
-            raise TacitError(f"{self.method_.title} has no consensus: say which client's graph you want")
+            raise TacitError(f"{self.method_.title} has no consensus: give the index of a client")
         return to_networkx(chosen, names, threshold)
 
+    def _keep_results(self, run: GraphLearningRun) -> None:
+        method = run.method
+        self.parameters_ = {key: getattr(method, key) for key in ProblemParameters._fields if hasattr(method, key)}
+        self.graphs_: Array = matrices(run.graphs.numpy())
+        self.consensus_: Array | None = None if run.consensus is None else matrices(run.consensus.numpy())
+        self.privacy_: Privacy = run.privacy
+        self.history_ = run.history
+        self.converged_ = run.converged
+
     def _method(self) -> tuple[GraphMethod[Any], list[str]]:
-        """The method with its noise, and the names of the parameters that were not given."""
+        """Return the method with its noise, and the names of the parameters that were not given."""
         missing: list[str] = []
         if isinstance(self.method, GraphMethod):
             method = self.method
             ignored = [key for key in ("beta", "rho", "lam") if getattr(self, key) is not None] + list(self.parameters)
             if ignored or self.release != "once":
-                raise TacitError(f"a method that is made already has its own {(*ignored, 'release')[0]}: set it there")
+                raise TacitError(f"Set {(*ignored, 'release')[0]} in the GraphMethod, not in the GraphLearner")
         else:
-            method, missing = self._named(graph_methods[self.method])
+            method, missing = self._named_method(graph_methods[self.method])
         if self.epsilon is None:
             return method, missing
         if method.noise is not None:
-            raise TacitError("epsilon and the method's noise both set the noise: leave one of them out")
+            raise TacitError("epsilon and the method's noise both set the noise: leave out one of them")
         return method.with_privacy(self.epsilon, self.delta), missing
 
-    def _named(self, kind: Any) -> tuple[GraphMethod[Any], list[str]]:
+    def _named_method(self, kind: Any) -> tuple[GraphMethod[Any], list[str]]:
         asked = {"beta": self.beta, "rho": self.rho, "lam": self.lam}
         given = {key: value for key, value in asked.items() if value is not None} | self.parameters
         known = [each.name for each in fields(kind)]
         wrong = [key for key in given if key not in known]
         if wrong:
-            raise TacitError(f"{kind.title} has no {wrong[0]}: it knows {', '.join(known)}")
+            raise TacitError(f"{kind.title} has no parameter {wrong[0]}; its parameters are {', '.join(known)}")
         missing = [key for key in ProblemParameters._fields if key in known and key not in given]
         return kind(release=self.release, **given), missing
 
 
 def matrices(w: npt.ArrayLike) -> Array:
-    """Weight matrices (…, d, d) of triangles (…, p)."""
+    """Return the weight matrices (…, d, d) of upper triangles (…, p)."""
     rows = np.asarray(w, np.float64)
     d = vertex_count(rows.shape[-1])
     square = np.zeros((*rows.shape[:-1], d, d))
@@ -163,7 +192,13 @@ def matrices(w: npt.ArrayLike) -> Array:
 
 
 def to_networkx(square: Array, names: Sequence[str] | None = None, threshold: float = EDGE_THRESHOLD) -> nx.Graph:
-    """A weight matrix as a networkx graph: all vertices, and the edges above `threshold` times the largest weight."""
-    kept = np.where(square > threshold * max(square.max(), 1e-300), square, 0.0)
-    graph = nx.from_numpy_array(kept)
+    """Return a weight matrix as a networkx graph with the attribute `weight` on its edges.
+
+    Args:
+        square: The weight matrix, (d, d).
+        names: The vertices' names; by default 0, 1, ….
+        threshold: Pairs above this share of the largest weight are edges.
+    """
+    edges = np.where(square > threshold * max(square.max(), 1e-300), square, 0.0)
+    graph = nx.from_numpy_array(edges)
     return graph if names is None else nx.relabel_nodes(graph, dict(enumerate(names)))

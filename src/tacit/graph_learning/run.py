@@ -1,8 +1,8 @@
-"""The loop: rounds until the graphs are found, or until the noise is spent, and what that cost.
+"""The loop of graph learning: rounds until convergence, or until the planned rounds are done, and their privacy cost.
 
-`tacit.runs.Run` drives models that are tested on records, and keeps its state on disk to go on from. Here there is
-nothing to test on, a state holds what the signals are and belongs on no disk, and rounds take milliseconds: so the
-loop is this one, with the same networks, mechanisms, ledger and statement.
+`tacit.runs.Run` trains models: it evaluates them on test records and stores checkpoints. Graph learning has no test
+records, its state contains secrets that should not be stored, and its rounds take milliseconds. So it has its own
+loop, with the same networks, mechanisms, ledger and privacy statement.
 """
 
 from __future__ import annotations
@@ -20,25 +20,35 @@ from tacit.graph_learning.method import GraphMethod
 from tacit.graph_learning.observer import GraphObserver
 from tacit.graph_learning.signals import Signals
 from tacit.networks import Network
-from tacit.privacy.statement import Privacy, assess
+from tacit.privacy import Privacy, assess
 
-Row = dict[str, Any]
-_SIMULATED = "The noise comes from a seed: this is a simulation, and protects only where the seed stays secret."
+_SIMULATION = "SIMULATION: the noise is derived from a seed, so this run protects nobody."
 
 
 class GraphLearningRun:
-    """A method on clients' signals over a network, from the first round to the last.
+    """A graph learning method on the clients' signals over a network.
 
-    It has converged when in one round the residual of every client's problem (‖w − Proj(w − ∇f/κ)‖ ÷ ‖w‖, at the
-    consensus just found; FedAvg by steps has only the change) and the relative change of the consensus are at most
-    `tolerance`. One that finds the minimum in one round has converged when the solver says so. Where each round
-    releases something with noise, whether it has would itself tell about the signals: then all rounds are made, and
-    nobody asks.
+    A run has converged when, in one round, the residual of every client's problem and the relative change of the
+    consensus are both at most `tolerance`. The residual is ‖w − Proj(w − ∇f/κ)‖ ÷ ‖w‖ at the new consensus; FedAvg with
+    local steps has only the change. A method that finds the minimum in one round has converged after it. If every round
+    adds noise, convergence would reveal something about the signals. It is then not tested, and all rounds are run.
 
-    `z` is what the method has learned from the signals already, if it has. A run that does not converge warns, unless
-    it is `quiet`.
+    Args:
+        task: The clients' signals.
+        method: The method.
+        network: The network that connects the clients.
+        delta: The δ of the privacy statement.
+        tolerance: The tolerance of the convergence test.
+        z: The result of `method.prepare_z(task)`, if it was called before.
+        quiet: Whether to suppress the warning that a run has not converged.
+        observers: Observers that are notified of every round.
 
-    `history` has a row a round: objective and residual (None where they are secrets), change, ε spent, traffic.
+    Attributes:
+        history: One row per round: objective and residual (None if they are secret), change, messages and bytes.
+        converged: Whether the run has converged; None if it is not tested.
+        stopped: Why the run stopped early; None if it did not.
+        interrupted: Whether Ctrl-C stopped it.
+        t: The number of completed rounds.
     """
 
     def __init__(
@@ -56,12 +66,12 @@ class GraphLearningRun:
         self.task, self.method, self.network = task, method, network
         self.delta, self.tolerance, self.quiet = delta, tolerance, quiet
         self.observers = tuple(observers)
-        self.history: list[Row] = []
+        self.history: list[dict[str, Any]] = []
         self.converged: bool | None = None
         self.stopped: str | None = None
         self.interrupted = False
         self.t = 0
-        self._began = time.monotonic()
+        self._started = time.monotonic()
         self._state = method.start(task, network.graph, z)
 
     @property
@@ -71,38 +81,31 @@ class GraphLearningRun:
 
     @property
     def consensus(self) -> Tensor | None:
-        """The graph that all agree on, (p,)."""
+        """The consensus graph (p,); None if the method has none."""
         return self.method.consensus(self._state)
 
     @property
     def weights(self) -> Tensor | None:
-        """γ_i of each client, where the method has such."""
+        """The weight γ_i of each client, (n,); None if the method has no weights."""
         gamma: Tensor | None = getattr(self._state, "gamma", None)
         return gamma
 
     def go(self) -> GraphLearningRun:
-        """All rounds. Ctrl-C ends at the last whole one; a refused release ends before it."""
+        """Run all rounds. Ctrl-C stops after the last complete round; an exceeded budget stops before the release."""
         for observer in self.observers:
             observer.on_start(self)
         try:
             while self.t < self.method.rounds and not self.converged:
-                self.network.begin(self.t)
-                before, self._state = self._state, self.method.round(self.t, self._state, self.task, self.network)
-                self.t += 1
-                self._measure(before)
-                if self.method.solves_in_one_round:
-                    self.converged = True  # the solver has proven its error
-                for observer in self.observers:
-                    observer.on_round(self)
+                self._round()
         except KeyboardInterrupt:
-            self.stopped = f"stopped by hand after {self.t} of at most {self.method.rounds} rounds"
+            self.stopped = f"interrupted after {self.t} of at most {self.method.rounds} rounds"
             self.interrupted = True
         except BudgetExceeded as refusal:
             self.stopped = str(refusal)
         if self.converged is False and not self.stopped and not self.quiet:
             warnings.warn(
-                f"{self.method.title} has not converged: after {self.t} rounds the residual is "
-                f"{self.history[-1]['residual']:.2g}, above {self.tolerance:g}; allow more rounds",
+                f"{self.method.title} has not converged after {self.t} rounds: the residual is "
+                f"{self.history[-1]['residual']:.2g}, the tolerance {self.tolerance:g}. Increase rounds",
                 stacklevel=2,
             )
         for observer in self.observers:
@@ -111,25 +114,25 @@ class GraphLearningRun:
 
     @property
     def privacy(self) -> Privacy:
-        """What has been released so far, from the ledger."""
-        method, task = self.method, self.task
+        """The privacy of what has been released so far, according to the ledger."""
+        task, plan = self.task, self.method.privacy
         spent, reason = assess(task.ledger, self.delta)
-        reason = reason or method.unprotected_reason
-        simulated = (_SIMULATED,) if task.noise.simulated and method.noise is not None else ()
+        reason = reason or plan.unprotected_reason
+        simulation = (_SIMULATION,) if task.noise.simulated and self.method.noise is not None else ()
         return Privacy(
             guaranteed=None if reason else float(spent.max(initial=0.0)),
-            claimed=method.claim(task.nodes, self.delta, self.t) if self.t else None,
+            claimed=plan.claim(task.sampling, task.nodes, self.delta, self.t) if self.t else None,
             delta=self.delta,
-            unit=method.unit,
+            unit=plan.unit,
             relation=task.sampling.relation,
-            adversary=method.adversary,
+            adversary=plan.adversary,
             reason=reason,
-            note=" ".join([*method.notes, *simulated]) or None,
+            note=" ".join([*plan.notes, *simulation]) or None,
             per_node=spent,
         )
 
     def result(self) -> dict[str, Any]:
-        """The run in one object, as `--json` prints it."""
+        """Return the result of the run as a dictionary, for JSON."""
         last, traffic = self.history[-1] if self.history else {}, self.network.traffic
         return {
             "method": self.method.title,
@@ -141,18 +144,29 @@ class GraphLearningRun:
             "residual": last.get("residual"),
             "messages": traffic.messages,
             "bytes": traffic.bytes,
-            "seconds": round(time.monotonic() - self._began, 3),
+            "seconds": round(time.monotonic() - self._started, 3),
             "stopped": self.stopped,
             "privacy": self.privacy.as_dict(),
         }
 
+    def _round(self) -> None:
+        self.network.begin(self.t)
+        before, self._state = self._state, self.method.round(self.t, self._state, self.task, self.network)
+        self.t += 1
+        self._measure(before)
+        if self.method.solves_in_one_round:
+            self.converged = True  # the solver has proven the error of its solution
+        for observer in self.observers:
+            observer.on_round(self)
+
     def _measure(self, before: Any) -> None:
+        """Append a row to the history and test for convergence."""
         method, network = self.method, self.network
         objective = residual = None
         old, new = method.consensus(before), method.consensus(self._state)
         change = 0.0 if old is None or new is None else float((new - old).norm() / new.norm().clamp(min=1e-300))
         if not math.isfinite(change):
-            raise TacitError(f"the graphs have grown out of bounds in round {self.t - 1}: take a smaller step")
+            raise TacitError(f"The graphs diverged in round {self.t - 1}: use a smaller step")
         if not method.noise_in_rounds:
             with network.unmetered():
                 objective = method.objective(self._state, network)

@@ -12,7 +12,7 @@ from sklearn import metrics as sklearn_metrics
 
 from tacit.errors import TacitError
 from tacit.graph_learning.triangle import pair_count
-from tacit.privacy.ledger import Array
+from tacit.privacy import Array
 
 
 class EdgeScores(NamedTuple):

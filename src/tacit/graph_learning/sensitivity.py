@@ -8,7 +8,7 @@ import numpy as np
 
 from tacit.errors import TacitError
 from tacit.graph_learning.problem import ClientProblem
-from tacit.privacy.ledger import Array
+from tacit.privacy import Array
 
 
 def classical_noise_multiplier(delta: float) -> float:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tacit.errors import TacitError
 from tacit.graph_learning.triangle import pair_count, vertex_count
-from tacit.privacy.ledger import Array
+from tacit.privacy import Array
 
 
 @dataclass(frozen=True)

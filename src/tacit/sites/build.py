@@ -84,7 +84,7 @@ def _graph_learning_parts(site: SiteConfig, config: Config) -> GraphLearningPart
         if method.noise is None:
             raise TacitError(f"{method.title} has no noise, so no privacy.budget can hold: set privacy.epsilon")
         budget = Budget(limit, privacy.delta)
-        budget.accept(plan(method, method.rounds, task.sampling, task.nodes))
+        budget.accept(plan(method.privacy, method.rounds, task.sampling, task.nodes))
         ledger.budget = _sufficient(budget, config.rounds)
     return GraphLearningParts(site, site.node, config, description, graph, method, task)
 

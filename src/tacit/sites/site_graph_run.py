@@ -33,11 +33,11 @@ class SiteGraphRun(GraphLearningRun):
         folder = GraphSiteFolder(parts.site.state)
         folder.remove_result()
         method, task = parts.algorithm, parts.task
-        check_journal(method, method.rounds, task, journal, 0, folder.path)
+        check_journal(method.privacy, method.rounds, task, journal, 0, folder.path)
         task.ledger.repeat(0)
         super().__init__(task, method, network, delta=parts.delta, observers=[folder, *observers])
         self._folder = folder.path
-        releases = plan(method, method.rounds, task.sampling, task.nodes)
+        releases = plan(method.privacy, method.rounds, task.sampling, task.nodes)
         self.epsilon_bound = self.planned_epsilon = finite_or_none(float(guarantee(releases, parts.delta).max()))
         self.accuracy: float | None = None
 
