@@ -136,7 +136,11 @@ def test_the_command(tacit):
     assert found["rounds"] == 2
     assert found["lower"] <= found["guaranteed"] <= 2.0
     assert "the guarantee holds" in tacit(*asked).out
-    for wrong, why in (("speed=1", "has no speed"), ("beta=much", "must be a number"), ("release=daily", "release must be")):
+    for wrong, why in (
+        ("speed=1", "has no speed"),
+        ("beta=much", "must be a number"),
+        ("release=daily", "must be"),
+    ):
         ended = tacit(*asked, "--set", wrong)
         assert ended.code == 2
         assert why in " ".join(ended.err.split())

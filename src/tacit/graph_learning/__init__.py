@@ -15,6 +15,7 @@ from tacit.graph_learning.score_metrics import GraphScore
 from tacit.graph_learning.sensitivity import classical_noise_multiplier
 from tacit.graph_learning.signals import Signals
 from tacit.graph_learning.triangle import pair_vertices
+from tacit.registry import discover
 
 __all__ = [
     "EDGE_THRESHOLD",
@@ -45,3 +46,5 @@ __all__ = [
     "to_networkx",
     "write_graph",
 ]
+
+discover(__name__)  # registers every method and metric, also those that are not imported above
