@@ -13,7 +13,7 @@ from tacit.privacy.bounded import Bounded, ReleaseContext, Sampling
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.mechanism import Gaussian
 from tacit.privacy.noise import Noise
-from tacit.tasks.gradients import memory
+from tacit.tasks import keep_freed_memory
 
 Step = Callable[[], None]
 SIDE, COPIED = 2048, 1 << 26  # side of the multiplied matrices; numbers copied
@@ -37,7 +37,7 @@ def copy() -> Step:
 
 def consensus() -> Step:
     """A round without a gradient: every node adds noise to its vector and mixes it with its neighbours' vectors."""
-    memory.keep()
+    keep_freed_memory()
     network = Simulated(graphs.build("ring", {"nodes": NODES}))
     source = ReleaseContext(np.arange(NODES), Ledger(), Noise.from_seed(0))
     sampling = Sampling("none", np.ones(NODES), "add-remove")

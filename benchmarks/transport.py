@@ -31,7 +31,7 @@ from tacit.sites.identity import SiteIdentity
 from tacit.sites.journal import digest
 from tacit.sites.message import Link, Message, MessageKind
 from tacit.sites.wire import decode, encode
-from tacit.tasks.gradients import memory
+from tacit.tasks import keep_freed_memory
 
 _BUFFER = 8 << 20  # of the bare sockets: with the usual ones each side waits for the other to be scheduled
 LINK = Link("0" * 64, "site-a", "site-b")
@@ -191,7 +191,7 @@ async def _send_grpc(contender: Contender, folder: Path, port: int, messages: It
 def _settle() -> None:
     """As in a site's process: freed memory is kept, without which faulting in pages takes longer than TLS."""
     torch.set_num_threads(1)
-    memory.keep()
+    keep_freed_memory()
 
 
 def _serve(contender: Contender, folder: Path, ready: Connection) -> None:

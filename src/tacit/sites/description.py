@@ -18,8 +18,7 @@ from tacit.runs import Batch, Config, ConfigSection, NamedPart, PrivacyTarget
 from tacit.sites.canonical import canonical_json, parameters_digest, weights_digest, with_defaults
 from tacit.sites.names import SiteName, first_duplicate
 from tacit.sites.text import printable
-from tacit.tasks import Model, models
-from tacit.tasks.data.checks import Label
+from tacit.tasks import Label, Model, models
 
 _DIGEST_KEYS = ("links", "parameters")  # compared last: another key usually explains why they differ
 _MAX_ERROR_LENGTH = 300

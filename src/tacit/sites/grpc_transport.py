@@ -22,7 +22,7 @@ from tacit.sites.identity import SiteIdentity
 from tacit.sites.text import printable
 from tacit.sites.transport import MessageHandler, Transport
 from tacit.sites.wire import MAX_MESSAGE_BYTES
-from tacit.tasks.gradients import memory
+from tacit.tasks import keep_freed_memory
 
 log = logging.getLogger(__name__)
 HELLO_TIMEOUT = 10.0
@@ -58,7 +58,7 @@ class GrpcTransport(Transport):
 
     def open(self, handler: MessageHandler) -> None:
         self._handler = handler
-        memory.keep()
+        keep_freed_memory()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run_loop, name="transport", daemon=True)
         self._thread.start()

@@ -12,7 +12,7 @@ from tacit.errors import TacitError
 from tacit.runs import Batch, Config, ConfigSection, NamedPart, PrivacyTarget, read_toml, validate_section
 from tacit.sites.names import Address, SiteName, first_duplicate
 from tacit.sites.signals import is_graph_learning
-from tacit.tasks.data.checks import Label
+from tacit.tasks import Label
 
 
 class SiteAddress(ConfigSection):

@@ -2,6 +2,8 @@
 
 from tacit.tasks.clip import Clip
 from tacit.tasks.data import Dataset, datasets
+from tacit.tasks.data.checks import Label
+from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.layout import Layout
 from tacit.tasks.model import Model
 from tacit.tasks.models import models
@@ -9,4 +11,18 @@ from tacit.tasks.sampling import Sampler
 from tacit.tasks.shards import shards
 from tacit.tasks.task import Metrics, Task, join
 
-__all__ = ["Clip", "Dataset", "Layout", "Metrics", "Model", "Sampler", "Task", "datasets", "join", "models", "shards"]
+__all__ = [
+    "Clip",
+    "Dataset",
+    "Label",
+    "Layout",
+    "Metrics",
+    "Model",
+    "Sampler",
+    "Task",
+    "datasets",
+    "join",
+    "keep_freed_memory",
+    "models",
+    "shards",
+]

@@ -19,7 +19,7 @@ from tacit.privacy.noise import Noise
 from tacit.tasks.clip import Clip
 from tacit.tasks.data import Dataset
 from tacit.tasks.gathering import Gathering
-from tacit.tasks.gradients import memory
+from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.model import Model
 from tacit.tasks.sampling import Draw, Sampler
 
@@ -80,7 +80,7 @@ class Task:
         self.sampler = Sampler(self.sizes, batch, sampling, self.nodes, self.noise, relation, epochs)
         self._gathering = Gathering(data, shards)
         self.draws = 0
-        memory.keep()
+        keep_freed_memory()
 
     @property
     def n(self) -> int:
