@@ -1,11 +1,11 @@
-"""What the papers state, held to the check numbers."""
+"""The papers' claims: the numbers of the table in docs/claims.md, and the attacks on them."""
 
 import json
 
 import pytest
 
-from tacit.audit import tried
-from tacit.audit.papers import stated
+from tacit.audit import paper_claims
+from tacit.audit.refutations import refute_dp_norm
 
 EXPECTED = [
     ("Dyn-D²P", 1.0, 1.0, 3.03),
@@ -21,7 +21,7 @@ EXPECTED = [
 
 
 def test_every_number_of_the_table():
-    rows = stated()
+    rows = paper_claims()
     assert [row.paper for row in rows] == [paper for paper, *_ in EXPECTED]
     for row, (_, printed, formula, guaranteed) in zip(rows, EXPECTED, strict=True):
         assert row.printed == printed
@@ -29,7 +29,7 @@ def test_every_number_of_the_table():
         assert row.guaranteed == (None if guaranteed is None else pytest.approx(guaranteed, rel=5e-3))
 
 
-def test_the_command_prints_them(tacit):
+def test_the_claims_command_prints_the_table(tacit):
     table = tacit("claims")
     assert table.code == 0, table.err
     assert len(table.out.splitlines()) == 1 + len(EXPECTED)
@@ -38,9 +38,9 @@ def test_the_command_prints_them(tacit):
     assert [row["paper"] for row in rows] == [paper for paper, *_ in EXPECTED]
 
 
-def test_dp_norms_own_noise_in_the_steps_breaks_its_claim():
-    """Without that term, or with fresh noise there, the same attack finds nothing: it is the noise taken back."""
-    found = {inner: tried.dp_norm(5_000, 50, inner).found for inner in ("none", "fresh", "same")}
+def test_the_same_noise_in_the_local_steps_breaks_the_claim_of_dp_norm():
+    """Without that noise, or with fresh noise, the same attack finds nothing: the noise cancels."""
+    found = {inner: refute_dp_norm(5_000, 50, inner).result for inner in ("none", "fresh", "same")}
     assert all(each.claimed == pytest.approx(1.0) for each in found.values())
     assert (found["same"].guaranteed, found["same"].refuted) == (None, True)
     assert found["same"].lower > 1.2
@@ -48,11 +48,11 @@ def test_dp_norms_own_noise_in_the_steps_breaks_its_claim():
 
 
 def test_the_audit_command(tacit):
-    asked = ("audit", "--trials", "400", "--rounds", "2", "--set", "batch.size=")
-    ended = tacit(*asked, "--json")
+    arguments = ("audit", "--trials", "400", "--rounds", "2", "--set", "batch.size=")
+    ended = tacit(*arguments, "--json")
     assert ended.code == 0, ended.err
     found = json.loads(ended.out)
     assert found["holds"]
     assert found["lower"] <= found["guaranteed"]
-    assert "the guarantee holds" in tacit(*asked).out
+    assert "The guarantee holds." in tacit(*arguments).out
     assert tacit("audit", "--trials", "4").code == 2

@@ -8,8 +8,7 @@ import pytest
 
 import tacit.audit as tacit_audit
 from tacit import train
-from tacit.audit import audit
-from tacit.audit.audit import Point
+from tacit.audit import ProfilePoint, audit
 from tacit.reports import Record
 from tacit.runs import Config
 from tests.cli.conftest import QUICK
@@ -27,12 +26,12 @@ def test_a_run_is_attacked_and_its_page_tells(tacit, run):
     before = (run / "report.html").read_text()
     ended = tacit("audit", "run", *SMALL)
     assert ended.code == 0
-    assert ended.out.endswith("It is kept in run; the page to look at is run/report.html.\n")
+    assert ended.out.endswith("Results: run. Report: run/report.html\n")
     kept = json.loads((run / "audit.json").read_text())
     assert list(kept) == ["trials"]
     expected = audit(Config.load(run / "config.toml"), trials=400, rounds=2)
     assert Record.read(run).findings.trials == expected
-    assert ended.out.startswith(expected.sentence())
+    assert ended.out.startswith(expected.summary())
     after = (run / "report.html").read_text()
     assert ('id="attacked"' in before, 'id="attacked"' in after) == (False, True)
     (run / "report.html").unlink()
@@ -55,7 +54,7 @@ def test_one_run_is_kept_beside_the_trials(tacit, run):
 
 def test_a_broken_guarantee_is_kept_and_told(tacit, run, monkeypatch):
     def attacked(config, **given):
-        return replace(audit(config, **given), profile=(Point(0.1, 9.0, 1.0),))
+        return replace(audit(config, **given), profile=(ProfilePoint(0.1, 9.0, 1.0),))
 
     monkeypatch.setattr(tacit_audit, "audit", attacked)
     ended = tacit("audit", "run", *SMALL)
@@ -70,7 +69,7 @@ def test_what_cannot_be_attacked_is_refused_before_the_attack(tacit, run, tmp_pa
     damaged = run / "audit.json"
     cases = {
         ("empty",): "is not the folder of a run",
-        ("run", "--set", "rounds=3"): "attacked with its own config: leave out --set",
+        ("run", "--set", "rounds=3"): "uses the run's own config: leave out --set",
     }
     for given, words in cases.items():
         ended = tacit("audit", *given)
@@ -96,5 +95,5 @@ def test_a_part_handed_over_in_python_is_not_in_the_folder(tacit, tmp_path):
     )
     ended = tacit("audit", "own")
     assert (ended.code, ended.out) == (2, "")
-    assert "the data of this run was handed over in Python" in ended.err
+    assert "The data of this run was passed in Python" in ended.err
     assert not (tmp_path / "own/audit.json").exists()

@@ -6,15 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from tacit.audit import Audit, OneRun
-from tacit.audit.audit import Point
+from tacit.audit import OneRunAudit, ProfilePoint, TrialsAudit
 from tacit.errors import TacitError
 from tacit.reports import Record, page, write_page
 from tacit.reports.audits import attacks, chart
 from tacit.reports.findings import AUDIT, Findings
 from tests.reports.test_browser import UNKNOWN
 
-SOUND = Audit(
+SOUND = TrialsAudit(
     algorithm="Dyn-D²P",
     lower=2.5196,
     guaranteed=3.0001,
@@ -22,12 +21,12 @@ SOUND = Audit(
     delta=1e-4,
     confidence=0.95,
     rounds=4,
-    profile=(Point(0.1, 0.5, 0.75), Point(0.01, 1.25, 1.5)),
+    profile=(ProfilePoint(0.1, 0.5, 0.75), ProfilePoint(0.01, 1.25, 1.5)),
     trials=20_000,
     separation=1.0,
 )
-BROKEN = replace(SOUND, profile=(Point(0.1, 0.5, 0.75), Point(0.01, 1.9, 1.5)))
-ONCE = OneRun(
+BROKEN = replace(SOUND, profile=(ProfilePoint(0.1, 0.5, 0.75), ProfilePoint(0.01, 1.9, 1.5)))
+ONCE = OneRunAudit(
     algorithm="Dyn-D²P",
     lower=0.5,
     guaranteed=2.9,

@@ -6,11 +6,10 @@ import torch
 from scipy.stats import norm
 
 from tacit.algorithms import const_d2p
-from tacit.audit import Copies, attack, worlds
+from tacit.audit import ReplicatedGraph, attack, canary_task
 from tacit.graphs import from_matrices, graphs
 from tacit.networks import Simulated
-from tacit.privacy import Coalition, ModelHolder, mu_to_epsilon, plan
-from tacit.privacy.noise import Noise
+from tacit.privacy import Coalition, ModelHolder, Noise, mu_to_epsilon, plan
 from tacit.runs import Batch, Run
 from tacit.tasks import Dataset, Model, Task
 from tacit.threats import analyse_threats
@@ -20,7 +19,7 @@ from tests.helpers import run_rounds
 
 DELTA, ROUNDS, TRIALS = 1e-5, 6, 6000
 NOISE = 1.2
-DIRECTION = torch.tensor([0.8, 0.6, 0.0], dtype=torch.float64)  # of the canary's gradient in `worlds`
+DIRECTION = torch.tensor([0.8, 0.6, 0.0], dtype=torch.float64)  # of the canary's gradient in `canary_task`
 FULL_BATCH = Batch()
 ONE_PEER = graphs.build("one-peer-exponential", {"nodes": 8})
 
@@ -38,7 +37,7 @@ class ViewRecorder(Simulated):
         self.seen.append(m @ torch.from_numpy(spanning(self.view(t))).T)
         return super().mix(t, *values, row_bytes=row_bytes)
 
-    def transcript(self):
+    def transcripts(self):
         return torch.cat(self.seen, 1).numpy()
 
 
@@ -58,27 +57,28 @@ def given_by_proof(adversary):
     return lambda t: adversary.view(ONE_PEER.at(t).toarray(), np.ones(8) if t == ROUNDS - 1 else None)
 
 
-def attack_node_0(network, draws=FULL_BATCH, seed=1):
+def attack_node_0(network, batch=FULL_BATCH, seed=1):
     """The result of an attack on a record of node 0 by an adversary with the transcript of `network`."""
-    method = const_d2p(noise_multiplier=NOISE).with_rounds(ROUNDS)
-    task, there = worlds(TRIALS, 8, 4, draws, method, Noise.from_seed(seed))
-    run_rounds(method.bind(task, network.graph), task, network, ROUNDS)
-    return attack(network.transcript(), there, DELTA, 0.95)
+    algorithm = const_d2p(noise_multiplier=NOISE).with_rounds(ROUNDS)
+    task, included = canary_task(algorithm, batch, Noise.from_seed(seed), trials=TRIALS, nodes=8, records=4)
+    run_rounds(algorithm.bind(task, network.graph), task, network, ROUNDS)
+    return attack(network.transcripts(), included, DELTA, 0.95)
 
 
-def theorem(adversary, draws=FULL_BATCH):
+def theorem(adversary, batch=FULL_BATCH):
     """ε for node 0 against every other node, and μ against `adversary`, by the theorem."""
-    method = const_d2p(noise_multiplier=NOISE).with_rounds(ROUNDS)
-    task, _ = worlds(1, 8, 4, draws, method, Noise.from_seed(0))
-    run = Run(task, method, Simulated(ONE_PEER), delta=DELTA)
-    rounds = mixing_rounds(method, task, ONE_PEER, plan(method.privacy, method.rounds, task.sampling, task.nodes))
+    algorithm = const_d2p(noise_multiplier=NOISE).with_rounds(ROUNDS)
+    task, _ = canary_task(algorithm, batch, Noise.from_seed(0), trials=1, nodes=8, records=4)
+    run = Run(task, algorithm, Simulated(ONE_PEER), delta=DELTA)
+    releases = plan(algorithm.privacy, algorithm.rounds, task.sampling, task.nodes)
+    rounds = mixing_rounds(algorithm, task, ONE_PEER, releases)
     leverages = leverages_of(rounds, adversary)[rounds.kind_of_round, 0]
     return analyse_threats(run, planned=True).pairs[0], float(np.sqrt(leverages.sum()) / NOISE)
 
 
 @pytest.fixture(scope="module")
 def copies():
-    return Copies(ONE_PEER, TRIALS)
+    return ReplicatedGraph(ONE_PEER, TRIALS)
 
 
 def test_a_node_finds_no_more_than_its_bound_and_an_eavesdropper_finds_more(copies):
@@ -102,10 +102,10 @@ def test_the_view_of_the_proof_reaches_the_bound(copies, adversary):
 
 
 def test_the_bound_holds_with_sampling(copies):
-    draws = Batch(size=2, sampling="without-replacement")
-    epsilons, _ = theorem(Coalition((1,)), draws)
+    batch = Batch(size=2, sampling="without-replacement")
+    epsilons, _ = theorem(Coalition((1,)), batch)
     for view in (received(1), given_by_proof(Coalition((1,)))):
-        assert attack_node_0(ViewRecorder(copies, TRIALS, view), draws).lower <= epsilons[1]
+        assert attack_node_0(ViewRecorder(copies, TRIALS, view), batch).lower <= epsilons[1]
 
 
 # Accounting a view as a linear function of noise and gradients is wrong if gradients depend on hidden states.
@@ -139,10 +139,10 @@ def relayed(trials, noise, seed=0):
         noise=Noise.from_seed(seed),
         dtype=torch.float64,
     )
-    method = const_d2p(noise_multiplier=noise, lr=1.0).with_rounds(2)
-    network = ViewRecorder(Copies(RELAY, trials), trials, lambda t: np.eye(3)[[1]] if t else np.eye(3)[[2]])
-    run_rounds(method, task, network, 2)
-    return network.transcript()[:, 1], included
+    algorithm = const_d2p(noise_multiplier=noise, lr=1.0).with_rounds(2)
+    network = ViewRecorder(ReplicatedGraph(RELAY, trials), trials, lambda t: np.eye(3)[[1]] if t else np.eye(3)[[2]])
+    run_rounds(algorithm, task, network, 2)
+    return network.transcripts()[:, 1], included
 
 
 def advantage(mu):

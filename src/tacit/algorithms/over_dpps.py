@@ -177,6 +177,11 @@ class DPPSPrivacy(PrivacyPlan):
     unit: ClassVar[Literal["record", "node"]] = "node"
     adversary: ClassVar[str] = "sees every message a node ever sends and knows all data of every other node"
     claimed_for: ClassVar[Literal["run", "round"]] = "round"
+    norm: ClassVar[Literal["l1", "l2"]] = "l1"
+
+    @property
+    def noise_depends_on_data(self) -> bool:
+        return self.algorithm.sensitivity in _UNPROVEN
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -36,12 +36,19 @@ class PrivacyPlan:
         unit: What the guarantee protects: a "record", or all data of a "node".
         adversary: What the adversary sees and knows, as the end of the sentence "an adversary who ...".
         claimed_for: Whether the paper's claim is for the whole "run" or for each "round".
+        norm: The norm in which sensitivities are bounded.
     """
 
     algorithm: Algorithm[Any]
     unit: ClassVar[Literal["record", "node"]] = "record"
     adversary: ClassVar[str] = "sees every message a node ever sends and knows every record in the network but one"
     claimed_for: ClassVar[Literal["run", "round"]] = "run"
+    norm: ClassVar[Literal["l1", "l2"]] = "l2"
+
+    @property
+    def noise_depends_on_data(self) -> bool:
+        """Whether the scale of the noise depends on private data, which then has no proven guarantee."""
+        return False
 
     @property
     def assumptions(self) -> tuple[str, ...]:

@@ -1,24 +1,40 @@
-"""Attacks on the code that runs: an ε that is printed is an ε that was tried."""
+"""Empirical lower bounds on ε: attacks on the code that runs (docs/audit.md)."""
 
-from tacit.audit.attack import Verdict, attack
-from tacit.audit.audit import Audit, Finding, audit
+from tacit.audit.attack import AttackResult, AttackScores, attack
+from tacit.audit.audit import audit, audit_algorithm
 from tacit.audit.bounds import lower_bound
-from tacit.audit.graphs import audit_graphs
-from tacit.audit.onerun import Guesses, OneRun, one_run
-from tacit.audit.worlds import Copies, Eavesdropper, worlds
+from tacit.audit.canary_task import canary_task
+from tacit.audit.gallery import GALLERY, GalleryEntry
+from tacit.audit.graph_learners import audit_graph_learner, audit_named_learner
+from tacit.audit.membership import MembershipGuesses
+from tacit.audit.one_run import audit_one_run
+from tacit.audit.papers import PaperClaim, paper_claims
+from tacit.audit.recording import RecordingNetwork, ReplicatedGraph
+from tacit.audit.refutations import REFUTATIONS, Refutation
+from tacit.audit.results import AuditResult, OneRunAudit, ProfilePoint, TrialsAudit
 
 __all__ = [
-    "Audit",
-    "Copies",
-    "Eavesdropper",
-    "Finding",
-    "Guesses",
-    "OneRun",
-    "Verdict",
+    "GALLERY",
+    "REFUTATIONS",
+    "AttackResult",
+    "AttackScores",
+    "AuditResult",
+    "GalleryEntry",
+    "MembershipGuesses",
+    "OneRunAudit",
+    "PaperClaim",
+    "ProfilePoint",
+    "RecordingNetwork",
+    "Refutation",
+    "ReplicatedGraph",
+    "TrialsAudit",
     "attack",
     "audit",
-    "audit_graphs",
+    "audit_algorithm",
+    "audit_graph_learner",
+    "audit_named_learner",
+    "audit_one_run",
+    "canary_task",
     "lower_bound",
-    "one_run",
-    "worlds",
+    "paper_claims",
 ]

@@ -1,4 +1,4 @@
-"""The likelihood ratio of two worlds, learned from a quarter of the trials and used on the others."""
+"""The attack: likelihood ratios learned from a quarter of the trials and evaluated on the others."""
 
 from __future__ import annotations
 
@@ -8,78 +8,85 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from tacit.audit.bounds import Array, Flags, best_rule, judge
-from tacit.audit.scores import laplace, linear, mixtures
+from tacit.audit.bounds import Array, Flags, best_threshold, bound_by_test
+from tacit.audit.scores import laplace_scores, linear_scores, mixture_scores
 
-_BARE = 1e-7  # of a number's spread: less than this is left by no noise that was drawn, but by rounding
-_LUCK = 50  # what is chosen as the best of many must be so much surer, or it is the luckiest: a few trials in a tail
+_ROUNDING = 1e-7  # relative to a number's spread: a smaller remainder comes from rounding, not from noise
+_SELECTION_FACTOR = 50  # a test is selected at this much smaller error, or luck in a tail would select it
 
 
-class Verdict(NamedTuple):
-    """ε is at least `lower`, with the confidence asked for; `separation` estimates μ of the two worlds."""
+class AttackResult(NamedTuple):
+    """`lower` bounds ε from below; `separation` estimates the μ between "included" and "not included"."""
 
     lower: float
     separation: float
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """Scores of every trial, by several rules of which the first is linear; `learn` says which ones chose the rules."""
+class AttackScores:
+    """Scores of all trials under several noise models, the linear one first.
+
+    `included` marks the trials with the canary, `training` those from which the scores were learned.
+    """
 
     scores: tuple[Array, ...]
-    there: Flags
-    learn: Flags
+    included: Flags
+    training: Flags
 
     def lower(self, delta: float, confidence: float) -> float:
-        """The bound on ε by the score and threshold that are best for the trials to learn from, on the others."""
-        learn, there, surer = self.learn, self.there, 1 - (1 - confidence) / _LUCK
-        ways = [(*best_rule(scores[learn], there[learn], delta, surer), scores) for scores in self.scores]
-        _, rule, scores = max(ways, key=lambda way: way[0])
-        return judge(rule, scores[~learn], there[~learn], delta, confidence)
+        """Select score and threshold on the training trials; bound ε from below on the others."""
+        training, included = self.training, self.included
+        selection = 1 - (1 - confidence) / _SELECTION_FACTOR
+        tests = [(*best_threshold(each[training], included[training], delta, selection), each) for each in self.scores]
+        _, test, scores = max(tests, key=lambda found: found[0])
+        return bound_by_test(test, scores[~training], included[~training], delta, confidence)
 
     @property
     def separation(self) -> float:
-        """Means of the linear score in the two worlds apart, in deviations: μ, where both are Gaussian."""
-        one, other = (self.scores[0][~self.learn & world] for world in (self.there, ~self.there))
-        spread = float(np.sqrt((one.var() + other.var()) / 2))
-        return float(abs(one.mean() - other.mean()) / max(spread, 1e-300))
+        """The distance of the linear score's two means in standard deviations: μ if both laws are Gaussian."""
+        present, absent = (self.scores[0][~self.training & world] for world in (self.included, ~self.included))
+        deviation = float(np.sqrt((present.var() + absent.var()) / 2))
+        return float(abs(present.mean() - absent.mean()) / max(deviation, 1e-300))
 
 
-def attack(transcript: Array, there: Flags, delta: float, confidence: float) -> Verdict:
-    """What an adversary who knows both worlds makes of the transcripts (trials, numbers)."""
-    evidence = gathered(transcript, there)
-    return Verdict(evidence.lower(delta, confidence), evidence.separation)
+def attack(transcripts: Array, included: Flags, delta: float, confidence: float) -> AttackResult:
+    """Attack transcripts (trials, numbers) as an adversary who knows everything but whether the canary is included."""
+    scores = score_transcripts(transcripts, included)
+    return AttackResult(scores.lower(delta, confidence), scores.separation)
 
 
-def gathered(transcript: Array, there: Flags, rate: float = 1.0, rounds: int = 1) -> Evidence:
-    """Transcripts (trials, numbers) of `rounds` rounds, in which the record was drawn at `rate`, as scores.
+def score_transcripts(transcripts: Array, included: Flags, rate: float = 1.0, rounds: int = 1) -> AttackScores:
+    """Score transcripts (trials, numbers) of `rounds` rounds in which the canary was sampled with probability `rate`.
 
-    Gaussian noise in both worlds alike makes the log-likelihood ratio linear in the transcript: Σ⁻¹ (m₁ − m₀), means
-    and covariance as a quarter of the trials shows them. A record that is drawn now and then moves few numbers,
-    by more: then the ratio is that of mixtures. Of Laplace noise it has its own. Where none of these is the truth it is
-    not the best that could be done, but what it finds is found: the bound comes from the other trials alone.
+    With the same Gaussian noise in both cases the log-likelihood ratio is linear in the transcript:
+    Σ⁻¹ (m₁ − m₀), with means and covariance estimated on a quarter of the trials. A canary that is sampled in few
+    rounds shifts few numbers by more, which a mixture describes better. Laplace noise has its own ratio. If no
+    model is exact, the attack is not optimal, but its bound is still valid: it comes from the other trials alone.
     """
-    learn = np.arange(len(transcript)) % 8 < 2  # a quarter, both worlds in it; bounds need the trials more
-    news = innovations(transcript, there, learn)
-    scores = [linear(news, there, learn), laplace(news, there, learn)]
-    for often in {rate, min(10 * rate, 0.5)} if rate < 1 else ():  # one message may have several draws behind it
-        scores += mixtures(news, there, learn, often, rounds)
-    return Evidence(tuple(scores), there, learn)
+    training = np.arange(len(transcripts)) % 8 < 2  # a quarter, with and without canary; bounds need more trials
+    whitened = whiten(transcripts, included, training)
+    scores = [linear_scores(whitened, included, training), laplace_scores(whitened, included, training)]
+    # One message may depend on several draws, so a higher rate is tried too.
+    for assumed in {rate, min(10 * rate, 0.5)} if rate < 1 else ():
+        scores += mixture_scores(whitened, included, training, assumed, rounds)
+    return AttackScores(tuple(scores), included, training)
 
 
-def innovations(transcript: Array, there: Flags, learn: Flags) -> Array:
-    """Each number of a transcript less what the earlier ones foretell of it, in deviations of what is left.
+def whiten(transcripts: Array, included: Flags, training: Flags) -> Array:
+    """Subtract from each number its prediction by the earlier ones, and divide by the standard deviation of the rest.
 
-    Numbers that never vary tell nothing and are left out. What varies with the world and not with noise tells
-    everything: next to nothing is left of it within a world, and it outweighs the rest.
+    Constant numbers are dropped. A number that depends on the canary but has no noise gets a huge value: almost
+    nothing of it remains within each case, so it outweighs all others.
     """
-    within = np.concatenate([transcript[w & learn] - transcript[w & learn].mean(0) for w in (there, ~there)])
-    moved = transcript[there & learn].mean(0) - transcript[~there & learn].mean(0)
-    scale = np.sqrt(within.var(0) + moved**2)
+    within = np.concatenate(
+        [transcripts[world & training] - transcripts[world & training].mean(0) for world in (included, ~included)]
+    )
+    shift = transcripts[included & training].mean(0) - transcripts[~included & training].mean(0)
+    scale = np.sqrt(within.var(0) + shift**2)
     used = scale > 0
-    least = _BARE * np.eye(used.sum())
-    triangle = np.linalg.qr(np.concatenate([within[:, used] / scale[used] / np.sqrt(len(within)), least]), mode="r")
-    triangle *= np.sign(np.diag(triangle))[:, None]  # no sign is turned: what is shifted up stays so
-    centred = (transcript[:, used] - transcript[learn][:, used].mean(0)) / scale[used]
-    found: Array = solve_triangular(triangle, centred.T, trans="T").T
-    return found
+    ridge = _ROUNDING * np.eye(used.sum())
+    triangle = np.linalg.qr(np.concatenate([within[:, used] / scale[used] / np.sqrt(len(within)), ridge]), mode="r")
+    triangle *= np.sign(np.diag(triangle))[:, None]  # keep the sign of every shift
+    centred = (transcripts[:, used] - transcripts[training][:, used].mean(0)) / scale[used]
+    whitened: Array = solve_triangular(triangle, centred.T, trans="T").T
+    return whitened

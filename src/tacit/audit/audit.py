@@ -1,110 +1,29 @@
-"""A method attacked as it runs: the adversary of its privacy statement, thousands of times over."""
+"""Audits in many trials: the algorithm of a config attacked by the adversary of its privacy statement."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tacit.algorithms import Algorithm
-from tacit.audit.attack import Evidence, gathered
-from tacit.audit.worlds import FAR, Copies, Eavesdropper, worlds
+from tacit.audit.attack import AttackScores, score_transcripts
+from tacit.audit.canary_task import CANARY_SCALE, canary_task
+from tacit.audit.recording import RecordingNetwork, ReplicatedGraph
+from tacit.audit.results import ProfilePoint, TrialsAudit
 from tacit.errors import TacitError
 from tacit.graphs import graphs
-from tacit.privacy.accountant import guarantee
-from tacit.privacy.ledger import Ledger
-from tacit.privacy.noise import Noise
-from tacit.privacy.statement import rounded_down, rounded_up
+from tacit.privacy import Ledger, Noise, guarantee
 from tacit.runs import Batch, Config, PrivacyMeter, PrivacyTarget, apply_privacy_target, build_algorithm, from_config
 from tacit.tasks.gradients import Engine
 
-_NODES = 3  # of each little network: neighbours on both sides are all that an audited node needs
-_LEAST = 40  # trials, of which ten to learn from
-_RECORDS = 12  # that a node may hold at most; rates are rounded to such fractions
-_DELTAS = (1e-3, 0.01, 0.03, 0.1, 0.3, 0.7)  # at which a guarantee is tried as well: few trials tell much there
-
-
-class Point(NamedTuple):
-    """A guarantee holds at every δ, each with its own ε: here it was tried too."""
-
-    delta: float
-    lower: float
-    guaranteed: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """ε is at least `lower` with `confidence`; beside it what is guaranteed and claimed for what was attacked.
-
-    `profile` tries the guarantee at other δ, where fewer trials tell more. A sound method fails one of these, or
-    `lower`, with a probability of at most 2 (1 − confidence).
-    """
-
-    algorithm: str
-    lower: float
-    guaranteed: float | None
-    claimed: float | None
-    delta: float
-    confidence: float
-    rounds: int
-    profile: tuple[Point, ...] = ()
-    claimed_for: Literal["run", "round"] = "run"
-
-    @property
-    def points(self) -> list[Point]:
-        """Where the guarantee was tried, the run's own δ first; nowhere, if there is none."""
-        return [] if self.guaranteed is None else [Point(self.delta, self.lower, self.guaranteed), *self.profile]
-
-    @property
-    def worst(self) -> Point | None:
-        """Where more was found than is guaranteed, or least was missing to that."""
-        return max(self.points, key=lambda point: point.lower - point.guaranteed, default=None)
-
-    @property
-    def holds(self) -> bool:
-        """Whether the guarantee survived."""
-        return self.worst is None or self.worst.lower <= self.worst.guaranteed
-
-    @property
-    def claimed_in_all(self) -> float | None:
-        """The claim for all rounds; what is claimed for each adds up."""
-        times = self.rounds if self.claimed_for == "round" else 1
-        return None if self.claimed is None else times * self.claimed
-
-    @property
-    def refuted(self) -> bool:
-        """Whether the paper's claim did not survive."""
-        return self.claimed_in_all is not None and self.claimed_in_all < self.lower
-
-    def sentence(self) -> str:
-        known = (
-            "nothing is guaranteed" if self.guaranteed is None else f"guaranteed is ε = {rounded_up(self.guaranteed)}"
-        )
-        sure = f"{self.confidence:.0%} confidence, δ = {self.delta:g}"
-        found = f"{self.algorithm}: ε is at least {rounded_down(self.lower)} ({sure})"
-        verdict = "the guarantee holds" if self.guaranteed is not None else "there is no guarantee to break"
-        if self.worst and not self.holds:
-            delta, lower, upper = self.worst
-            at = f"at δ = {delta:g} it is ε = {rounded_up(upper)}, and at least {rounded_down(lower)} is found"
-            verdict = f"THE GUARANTEE IS BROKEN ({at})"
-        scope = " a round" if self.claimed_for == "round" else ""
-        claim = "" if self.claimed is None else f"; claimed is {self.claimed:.4g}{scope}"
-        return f"{found}; {known}{claim}: {verdict}{', the claim is refuted' if self.refuted else ''}."
-
-    def as_dict(self) -> dict[str, Any]:
-        points = [point._asdict() for point in self.profile]
-        return {**asdict(self), "profile": points, "holds": self.holds, "refuted": self.refuted}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Audit(Finding):
-    """What many small networks side by side told; `separation` estimates μ of the two worlds."""
-
-    trials: int
-    separation: float
+MIN_TRIALS = 40  # ten of them for training
+_NODES = 3  # per trial: the attacked node needs neighbours on both sides, and no more
+_MAX_RECORDS = 12  # per node; sampling rates are rounded to fractions with at most this denominator
+_PROFILE_DELTAS = (1e-3, 0.01, 0.03, 0.1, 0.3, 0.7)  # at these δ, few trials reveal much
 
 
 def audit(
@@ -114,90 +33,113 @@ def audit(
     rounds: int = 4,
     confidence: float = 0.95,
     seed: int = 0,
-    watch: Callable[[int], None] = lambda done: None,
-) -> Audit:
-    """Attack the method of a config over its first `rounds` rounds, in which it gets the config's ε (or has its noise).
+    progress: Callable[[int], None] = lambda done: None,
+) -> TrialsAudit:
+    """Attack the algorithm of a config over its first `rounds` rounds, with noise for the config's ε in these rounds.
 
-    A trial is a network of three nodes in which one record, the worst there can be, is there or is not, and one listens
-    on all links. Sampling rate, clip and method are the config's; model and data play no part, as the adversary knows
-    all of the data but that record. Noise is drawn by the code that always draws it. Half as many trials more, in which
-    all other records oppose that one, try the guarantee where it hides or stands out among them.
+    A trial is a ring of three nodes with or without a canary, the worst-case record, and an eavesdropper on every
+    link. Sampling rate, clip bound and algorithm are the config's. Model and data have no influence: the adversary
+    knows all data except the canary. The noise comes from the same code as in any run. In half as many further
+    trials the gradients of all other records oppose the canary's; these add to the profile.
 
-    >>> found = audit(Config.parse({"algorithm": "const-d2p", "privacy": {"epsilon": 2.0}}), trials=400, rounds=2)
-    >>> found.holds, found.lower <= found.guaranteed <= 2.0
-    (True, True)
+    Args:
+        config: The config of a run.
+        trials: Number of small networks, half of them with the canary.
+        rounds: Number of rounds to attack.
+        confidence: Confidence of the lower bounds.
+        seed: Seed of the noise.
+        progress: Called after every round with the number of rounds done.
+
+    Example:
+        >>> config = Config.parse({"algorithm": "const-d2p", "privacy": {"epsilon": 2.0}})
+        >>> result = audit(config, trials=400, rounds=2)
+        >>> result.holds, result.lower <= result.guaranteed <= 2.0
+        (True, True)
     """
-    length = min(config.rounds, rounds)
-    method = build_algorithm(config.algorithm).with_rounds(length)
-    if method.share is not None:
-        method = replace(method, share=("shared",))
-    size, batch = _sizes(config)
-    draws = config.batch.model_copy(update={"size": batch})
+    algorithm = build_algorithm(config.algorithm).with_rounds(min(config.rounds, rounds))
+    if algorithm.share is not None:
+        algorithm = replace(algorithm, share=("shared",))
+    records, batch_size = _small_sizes(config)
+    batch = config.batch.model_copy(update={"size": batch_size})
     common: dict[str, Any] = {"privacy": config.privacy, "confidence": confidence, "seed": seed}
-    found = attacked(method, draws, size, trials=trials, **common, watch=watch)
-    opposed = attacked(method, draws, size, trials=max(trials // 2, _LEAST), **common, others=-FAR)
-    return replace(found, profile=found.profile + opposed.profile)
+    result = audit_algorithm(algorithm, batch, records, trials=trials, **common, progress=progress)
+    opposed_trials = max(trials // 2, MIN_TRIALS)
+    opposed = audit_algorithm(algorithm, batch, records, trials=opposed_trials, **common, other_gradient=-CANARY_SCALE)
+    return replace(result, profile=result.profile + opposed.profile)
 
 
-def attacked(
-    method: Algorithm[Any],
-    draws: Batch,
-    size: int,
+def audit_algorithm(
+    algorithm: Algorithm[Any],
+    batch: Batch,
+    records: int,
     *,
     trials: int,
     privacy: PrivacyTarget,
     confidence: float = 0.95,
     seed: int = 0,
-    others: float = 0.0,
+    other_gradient: float = 0.0,
     engine: Engine = "auto",
-    watch: Callable[[int], None] = lambda done: None,
-) -> Audit:
-    """Attack all rounds of a method at nodes with `size` records; those but the canary have gradients of `others`."""
-    enough(trials)
-    task, there = worlds(trials, _NODES, size, draws, method, Noise.from_seed(seed), others, engine)
-    graph = Copies(graphs.build("ring", {"nodes": _NODES}), trials)
-    method, task.ledger.budget = apply_privacy_target(method, task, graph, privacy)
-    network = Eavesdropper(graph, trials)
-    state = method.start(task, graph)
-    for t in range(method.rounds):
-        state = method.round(t, state, task, network)
-        watch(t + 1)
-    rate = float(method.privacy.sampling(task).rate[0])
-    evidence = gathered(network.transcript(), there, rate, method.rounds)
-    stated = PrivacyMeter(task, method, privacy.delta).spent(method.rounds)
-    return Audit(
-        algorithm=method.title,
-        lower=evidence.lower(privacy.delta, confidence),
-        guaranteed=stated.guaranteed,
-        claimed=stated.claimed,
+    progress: Callable[[int], None] = lambda done: None,
+) -> TrialsAudit:
+    """Attack all rounds of an algorithm at nodes with this number of records (see `canary_task`)."""
+    require_trials(trials)
+    task, included = canary_task(
+        algorithm,
+        batch,
+        Noise.from_seed(seed),
+        trials=trials,
+        nodes=_NODES,
+        records=records,
+        other_gradient=other_gradient,
+        engine=engine,
+    )
+    graph = ReplicatedGraph(graphs.build("ring", {"nodes": _NODES}), trials)
+    algorithm, task.ledger.budget = apply_privacy_target(algorithm, task, graph, privacy)
+    network = RecordingNetwork(graph, trials)
+    state = algorithm.start(task, graph)
+    for t in range(algorithm.rounds):
+        state = algorithm.round(t, state, task, network)
+        progress(t + 1)
+    rate = float(algorithm.privacy.sampling(task).rate[0])
+    scores = score_transcripts(network.transcripts(), included, rate, algorithm.rounds)
+    spent = PrivacyMeter(task, algorithm, privacy.delta).spent(algorithm.rounds)
+    return TrialsAudit(
+        algorithm=algorithm.title,
+        lower=scores.lower(privacy.delta, confidence),
+        guaranteed=spent.guaranteed,
+        claimed=spent.claimed,
         delta=privacy.delta,
         confidence=confidence,
         trials=trials,
-        rounds=method.rounds,
-        separation=evidence.separation,
-        profile=() if stated.guaranteed is None else profile(evidence, task.ledger, confidence),
-        claimed_for=stated.claimed_for,
+        rounds=algorithm.rounds,
+        separation=scores.separation,
+        profile=() if spent.guaranteed is None else privacy_profile(scores, task.ledger, confidence),
+        claimed_for=spent.claimed_for,
     )
 
 
-def enough(trials: int) -> None:
-    if trials < _LEAST:
-        raise TacitError(f"an audit needs at least {_LEAST} trials to say anything, not {trials}")
+def require_trials(trials: int) -> None:
+    """Raise TacitError if there are too few trials for any result."""
+    if trials < MIN_TRIALS:
+        raise TacitError(f"An audit needs at least {MIN_TRIALS} trials, got {trials}")
 
 
-def profile(evidence: Evidence, ledger: Ledger, confidence: float) -> tuple[Point, ...]:
-    """The guarantee of all that a ledger holds, tried at several δ, which share half the error that is left."""
-    each = 1 - (1 - confidence) / (2 * len(_DELTAS))
-    lines = list(ledger.releases())
-    assert all((vector == vector[0]).all() for line in lines for vector in (line.multipliers, line.rates)), "not alike"
-    first = [line.for_rows(np.zeros(1, np.int64)) for line in lines]
-    return tuple(Point(delta, evidence.lower(delta, each), float(guarantee(first, delta).max())) for delta in _DELTAS)
+def privacy_profile(scores: AttackScores, ledger: Ledger, confidence: float) -> tuple[ProfilePoint, ...]:
+    """Test the guarantee of a ledger at several δ, which share half of 1 − confidence equally."""
+    confidence_each = 1 - (1 - confidence) / (2 * len(_PROFILE_DELTAS))
+    releases = list(ledger.releases())
+    assert all((values == values[0]).all() for release in releases for values in (release.multipliers, release.rates))
+    at_first_node = [release.for_rows(np.zeros(1, np.int64)) for release in releases]
+    return tuple(
+        ProfilePoint(delta, scores.lower(delta, confidence_each), float(guarantee(at_first_node, delta).max()))
+        for delta in _PROFILE_DELTAS
+    )
 
 
-def _sizes(config: Config) -> tuple[int, int | None]:
-    """Records of a node and of a batch, small and in about the proportion of the run's."""
+def _small_sizes(config: Config) -> tuple[int, int | None]:
+    """Small numbers of records per node and per batch, with about the sampling rate of the config."""
     if config.batch.size is None:
         return 2, None
     rate = float(from_config(config).task.sampler.sampling.rate.max())
-    share = Fraction(rate).limit_denominator(_RECORDS) or Fraction(1, _RECORDS)
-    return share.denominator, share.numerator
+    fraction = Fraction(rate).limit_denominator(_MAX_RECORDS) or Fraction(1, _MAX_RECORDS)
+    return fraction.denominator, fraction.numerator

@@ -1,4 +1,4 @@
-"""From counts of right and wrong guesses to a lower bound on ε."""
+"""From true and false positives of an attack to a lower bound on ε."""
 
 from __future__ import annotations
 
@@ -13,52 +13,77 @@ Flags = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.int64]
 
 
-class Rule(NamedTuple):
-    """Say "the record is there" where `sign` · score is above `threshold`; `sign` −1 says the opposite world."""
+class ThresholdTest(NamedTuple):
+    """A test on scores: positive if `sign` · score > `threshold`.
+
+    With `sign` = 1 a positive means "the canary is included", with `sign` = −1 "it is not".
+    """
 
     sign: int
     threshold: float
 
 
-def lower_bound(hits: int, present: int, alarms: int, absent: int, delta: float, confidence: float) -> float:
-    """ε that any (ε, δ)-private mechanism exceeds with `confidence`, if a test on it has `hits` of `present` trials
-    right and gives false alarm in `alarms` of `absent` ones: both rates by Clopper and Pearson.
+def lower_bound(
+    true_positives: int, positives: int, false_positives: int, negatives: int, delta: float, confidence: float
+) -> float:
+    """Return a lower bound on ε at `delta`, with `confidence`, from the outcomes of one test.
+
+    A mechanism that is (ε, δ)-private has TPR ≤ e^ε FPR + δ for every test. Both rates are bounded by the
+    Clopper–Pearson method, each with half of 1 − confidence.
+
+    Args:
+        true_positives: Positive outcomes among the trials in which the tested statement is true.
+        positives: Number of those trials.
+        false_positives: Positive outcomes among the other trials.
+        negatives: Number of the other trials.
+        delta: δ at which ε is bounded.
+        confidence: Probability with which the bound holds.
 
     >>> round(lower_bound(900, 1000, 100, 1000, 1e-5, 0.95), 2), lower_bound(500, 1000, 500, 1000, 1e-5, 0.95)
     (1.99, 0.0)
     """
-    return float(_bounds(np.array([hits]), present, np.array([alarms]), absent, delta, confidence)[0])
+    counts = np.array([true_positives]), positives, np.array([false_positives]), negatives
+    return float(_lower_bounds(*counts, delta, confidence)[0])
 
 
-def best_rule(scores: Array, there: Flags, delta: float, confidence: float, most: int = 400) -> tuple[float, Rule]:
-    """The largest bound on these scores and its rule; what that is worth is for *other* scores to say."""
-    rules: list[tuple[float, Rule]] = []
+def best_threshold(
+    scores: Array, included: Flags, delta: float, confidence: float, thresholds: int = 400
+) -> tuple[float, ThresholdTest]:
+    """Return the largest lower bound on these scores and its test.
+
+    The bound is optimistic, because the test was selected on the same scores. Apply the test to other scores
+    with `bound_by_test`.
+    """
+    found: list[tuple[float, ThresholdTest]] = []
     for sign in (1, -1):
-        yes, no = (np.sort(sign * scores[world]) for world in ((there, ~there) if sign > 0 else (~there, there)))
-        thresholds = np.unique(np.quantile(sign * scores, _levels(len(scores), most)))
-        hits, alarms = (len(each) - np.searchsorted(each, thresholds, "right") for each in (yes, no))
-        found = _bounds(hits, len(yes), alarms, len(no), delta, confidence)
-        rules.append((float(found.max()), Rule(sign, float(thresholds[found.argmax()]))))
-    return max(rules)
+        targets = (included, ~included) if sign > 0 else (~included, included)
+        positives, negatives = (np.sort(sign * scores[target]) for target in targets)
+        levels = np.unique(np.quantile(sign * scores, _quantile_levels(len(scores), thresholds)))
+        true, false = (len(each) - np.searchsorted(each, levels, "right") for each in (positives, negatives))
+        bounds = _lower_bounds(true, len(positives), false, len(negatives), delta, confidence)
+        found.append((float(bounds.max()), ThresholdTest(sign, float(levels[bounds.argmax()]))))
+    return max(found)
 
 
-def _bounds(hits: Counts, present: int, alarms: Counts, absent: int, delta: float, confidence: float) -> Array:
-    each = (1 - confidence) / 2
-    right = np.where(hits > 0, stats.beta.ppf(each, np.maximum(hits, 1), present - hits + 1), 0.0)
-    wrong = np.where(alarms < absent, stats.beta.ppf(1 - each, alarms + 1, np.maximum(absent - alarms, 1)), 1.0)
-    bounds: Array = np.log(np.maximum(right - delta, 1e-300) / wrong).clip(min=0.0)
-    return bounds
-
-
-def judge(rule: Rule, scores: Array, there: Flags, delta: float, confidence: float) -> float:
-    """The lower bound that a rule chosen beforehand reaches on these scores."""
-    said = rule.sign * scores > rule.threshold
-    claimed = there if rule.sign > 0 else ~there
-    counts = int(said[claimed].sum()), int(claimed.sum()), int(said[~claimed].sum()), int((~claimed).sum())
+def bound_by_test(test: ThresholdTest, scores: Array, included: Flags, delta: float, confidence: float) -> float:
+    """The lower bound on ε that a test, selected on other scores, reaches on these scores."""
+    outcome = test.sign * scores > test.threshold
+    target = included if test.sign > 0 else ~included
+    counts = int(outcome[target].sum()), int(target.sum()), int(outcome[~target].sum()), int((~target).sum())
     return lower_bound(*counts, delta, confidence)
 
 
-def _levels(count: int, most: int) -> Array:
-    """Quantiles to try: evenly in the middle, and densely in the upper tail, where small rates tell most."""
-    tail = 1 - np.geomspace(1 / count, 0.5, most // 2)
-    return np.concatenate([np.linspace(0, 1, most // 2, endpoint=False), tail])
+def _lower_bounds(
+    true: Counts, positives: int, false: Counts, negatives: int, delta: float, confidence: float
+) -> Array:
+    error = (1 - confidence) / 2
+    least_tpr = np.where(true > 0, stats.beta.ppf(error, np.maximum(true, 1), positives - true + 1), 0.0)
+    most_fpr = np.where(false < negatives, stats.beta.ppf(1 - error, false + 1, np.maximum(negatives - false, 1)), 1.0)
+    bounds: Array = np.log(np.maximum(least_tpr - delta, 1e-300) / most_fpr).clip(min=0.0)
+    return bounds
+
+
+def _quantile_levels(count: int, thresholds: int) -> Array:
+    """Quantiles to try as thresholds: half of them even, half dense in the upper tail, where rates are small."""
+    tail = 1 - np.geomspace(1 / count, 0.5, thresholds // 2)
+    return np.concatenate([np.linspace(0, 1, thresholds // 2, endpoint=False), tail])

@@ -1,7 +1,7 @@
-"""Log-likelihood ratios of two worlds, for what is known of the noise and of how often a record is drawn.
+"""Attack scores: log-likelihood ratios of "canary included" to "not included" for several noise models.
 
-`news` (trials, numbers) have independent noise of deviation 1 (`tacit.audit.attack.innovations`); what they are in the
-two worlds is learned from the trials to `learn` from.
+`whitened` (trials, numbers) has independent noise of standard deviation 1 (`tacit.audit.attack.whiten`). Means,
+medians and shifts are estimated on the `training` trials only.
 """
 
 from __future__ import annotations
@@ -10,62 +10,66 @@ import numpy as np
 
 from tacit.audit.bounds import Array, Flags
 
-_SHIFTS = np.linspace(-8, 8, 65)  # in deviations of the noise: beyond these every draw is seen anyway
-_SOME = 10_000  # trials that are enough to tell a shift
+_SHIFTS = np.linspace(-8, 8, 65)  # candidate shifts in standard deviations; a larger one is detected in any case
+_MAX_TRIALS = 10_000  # enough trials to estimate a shift
 
 
-def linear(news: Array, there: Flags, learn: Flags) -> Array:
-    """That of Gaussian noise: ⟨r, m₁ − m₀⟩ but for a constant."""
-    scores: Array = news @ (news[learn & there].mean(0) - news[learn & ~there].mean(0))
+def linear_scores(whitened: Array, included: Flags, training: Flags) -> Array:
+    """The log-likelihood ratio of Gaussian noise, up to a constant: ⟨r, m₁ − m₀⟩."""
+    shift = whitened[training & included].mean(0) - whitened[training & ~included].mean(0)
+    scores: Array = whitened @ shift
     return scores
 
 
-def laplace(news: Array, there: Flags, learn: Flags) -> Array:
-    """The log-likelihood ratio of the two worlds where the noise is Laplace: Σ (|r − m₀| − |r − m₁|)/b.
+def laplace_scores(whitened: Array, included: Flags, training: Flags) -> Array:
+    """The log-likelihood ratio of Laplace noise: Σ (|r − m₀| − |r − m₁|)/b with b = √½ and medians m₀, m₁.
 
-    b = √½, and m₀ and m₁ are medians. One number says b⁻¹ |m₁ − m₀| at most, and says that often: a linear score, which
-    takes the outliers of Laplace noise for evidence, sees far less.
+    One number contributes at most |m₁ − m₀|/b, and often exactly that. A linear score mistakes outliers of
+    Laplace noise for evidence and detects far less.
 
     >>> rng = np.random.default_rng(0)
-    >>> there, learn = np.arange(1000) % 2 == 1, np.arange(1000) % 4 < 2
-    >>> scores = laplace(rng.laplace(2.0 * there, 0.5**0.5)[:, None], there, learn)
-    >>> (abs(scores) < 3.2).all(), scores[there].mean() > 1.5
+    >>> included, training = np.arange(1000) % 2 == 1, np.arange(1000) % 4 < 2
+    >>> scores = laplace_scores(rng.laplace(2.0 * included, 0.5**0.5)[:, None], included, training)
+    >>> (abs(scores) < 3.2).all(), scores[included].mean() > 1.5
     (np.True_, np.True_)
     """
-    absent, present = (np.median(news[learn & world], axis=0) for world in (~there, there))
-    # What both worlds have alike says nothing; its two medians differ by chance, and there by little.
-    ratios: Array = np.sqrt(2) * (np.abs(news - absent) - np.abs(news - present)).sum(1)
+    absent, present = (np.median(whitened[training & world], axis=0) for world in (~included, included))
+    # Numbers that do not depend on the canary have almost equal medians, so they contribute almost nothing.
+    ratios: Array = np.sqrt(2) * (np.abs(whitened - absent) - np.abs(whitened - present)).sum(1)
     return ratios
 
 
-def mixtures(news: Array, there: Flags, learn: Flags, rate: float, rounds: int) -> list[Array]:
-    """Those of Gaussian noise where a record is drawn at a `rate`, and shifts the numbers of its round then: where it
-    may be absent, and where its opposite may be in its place."""
-    absent, present = (news[learn & world].mean(0) for world in (~there, there))
-    by_round = (len(news), rounds if news.shape[1] % rounds == 0 else 1, -1)
-    some = np.flatnonzero(learn)[:_SOME]
-    one = (news - absent).reshape(by_round)
-    either = (news - (absent + present) / 2).reshape(by_round)
-    up = _shift(one[some][there[some]], rate)
-    away = _shift(either[some] * np.where(there[some], 1, -1)[:, None, None], rate)
-    opposed = _mixed(_moved(either, away), rate) - _mixed(_moved(either, -away), rate)
-    return [_mixed(_moved(one, up), rate).sum(1), opposed.sum(1)]
+def mixture_scores(whitened: Array, included: Flags, training: Flags, rate: float, rounds: int) -> list[Array]:
+    """Log-likelihood ratios of Gaussian noise if a canary is sampled with probability `rate` per round.
+
+    A sampled canary shifts the numbers of its round. The first score assumes that the canary is absent otherwise,
+    the second that its opposite replaces it.
+    """
+    absent, present = (whitened[training & world].mean(0) for world in (~included, included))
+    by_round = (len(whitened), rounds if whitened.shape[1] % rounds == 0 else 1, -1)
+    some = np.flatnonzero(training)[:_MAX_TRIALS]
+    from_absent = (whitened - absent).reshape(by_round)
+    from_middle = (whitened - (absent + present) / 2).reshape(by_round)
+    shift = _likeliest_shift(from_absent[some][included[some]], rate)
+    half = _likeliest_shift(from_middle[some] * np.where(included[some], 1, -1)[:, None, None], rate)
+    opposed = _mixture(_shift_ratio(from_middle, half), rate) - _mixture(_shift_ratio(from_middle, -half), rate)
+    return [_mixture(_shift_ratio(from_absent, shift), rate).sum(1), opposed.sum(1)]
 
 
-def _moved(news: Array, shift: Array) -> Array:
-    """The log ratio of rounds (trials, rounds, numbers) all numbers of which are shifted, to such as are not."""
-    ratios: Array = (news * shift - shift**2 / 2).sum(2)
+def _shift_ratio(values: Array, shift: Array) -> Array:
+    """The log-likelihood ratio per round of values (trials, rounds, numbers) that are shifted, to unshifted ones."""
+    ratios: Array = (values * shift - shift**2 / 2).sum(2)
     return ratios
 
 
-def _mixed(ratios: Array, rate: float) -> Array:
-    """ln (1 − rate + rate · e^ratio): that of what is shifted so often, or not."""
+def _mixture(ratios: Array, rate: float) -> Array:
+    """ln (1 − rate + rate · e^ratio): the log-likelihood ratio if the shift occurs with probability `rate`."""
     mixed: Array = np.logaddexp(np.log1p(-rate), np.log(rate) + ratios)
     return mixed
 
 
-def _shift(news: Array, rate: float) -> Array:
-    """By how much each number of a round is most likely shifted, alike in all rounds, where it is so often."""
-    likelihoods = [_mixed(news * shift - shift**2 / 2, rate).sum((0, 1)) for shift in _SHIFTS]
+def _likeliest_shift(values: Array, rate: float) -> Array:
+    """The maximum-likelihood shift of each number, the same in all rounds, if it occurs with probability `rate`."""
+    likelihoods = [_mixture(values * shift - shift**2 / 2, rate).sum((0, 1)) for shift in _SHIFTS]
     best: Array = _SHIFTS[np.argmax(likelihoods, 0)]
     return best

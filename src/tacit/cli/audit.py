@@ -1,7 +1,9 @@
-"""`tacit audit`: the method of a config, attacked."""
+"""`tacit audit`: attack the algorithm of a config and bound its ε from below."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,10 +14,10 @@ from tacit.cli.output import print_json, print_line
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
-    from tacit.audit import Finding
+    from tacit.audit import AuditResult
     from tacit.runs import Config
 
-_STEPS = 20  # of progress that are told
+_PROGRESS_STEPS = 20
 
 
 @app.command()
@@ -23,82 +25,115 @@ def audit(
     config: Annotated[
         Path | None,
         typer.Argument(
-            help="A TOML file, the folder of a run that has ended (its page then tells what is found), or ppgl, igl or "
-            "fedavg; without one, the embedded example."
+            help="TOML file, folder of a finished run (the result is added to its report), or name of a graph "
+            "learner such as ppgl. Default: the embedded example."
         ),
     ] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="key=value over the config.")] = None,
-    trials: Annotated[int, typer.Option(help="Networks attacked, half of them with the record.", min=40)] = 20_000,
-    rounds: Annotated[int, typer.Option(help="Rounds attacked; the noise is set for these.", min=1)] = 4,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="Override a setting: key=value.")] = None,
+    trials: Annotated[int, typer.Option(help="Number of networks to attack, half with the canary.", min=40)] = 20_000,
+    rounds: Annotated[int, typer.Option(help="Rounds to attack. The noise is calibrated for these.", min=1)] = 4,
     confidence: Annotated[float, typer.Option(help="Confidence of the lower bound.", min=0.5, max=0.9999)] = 0.95,
-    seed: Annotated[int, typer.Option(help="Seed of the noise; with --one-run, of the coins.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the noise; with --one-run, of the canaries' inclusion.")] = 0,
     one_run: Annotated[bool, typer.Option("--one-run", help="Attack the whole run of the config once.")] = False,
-    canaries: Annotated[int, typer.Option(help="With --one-run: records at one node, each there by a coin.")] = 1000,
-    node: Annotated[int, typer.Option(help="With --one-run: the node that they are at.")] = 0,
+    canaries: Annotated[
+        int, typer.Option(help="With --one-run: canary records at one node, each included with probability ½.")
+    ] = 1000,
+    node: Annotated[int, typer.Option(help="With --one-run: the node with the canaries.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """Attack a method as its adversary would, and bound its ε from below."""
-    from tacit.audit import audit as attacked
-    from tacit.audit import one_run as attacked_once
-    from tacit.audit.graphs import audit_named
+    """Attack an algorithm as its adversary would, and bound its ε from below.
+
+    Exit code 1: the guarantee is broken.
+    """
     from tacit.graph_learning import graph_methods
-    from tacit.runs import Config, progress_counter
 
     learner = str(config) if str(config) in graph_methods else None
-    if learner and one_run:
-        raise TacitError(f"--one-run attacks the run of a config, which {learner} has none of: leave it out")
     folder = config if config is not None and not learner and config.is_dir() else None
-    if folder:
-        settings = _ended(folder, set_)
+    common: dict[str, Any] = {"confidence": confidence, "seed": seed}
+    if learner:
+        if one_run:
+            raise TacitError(f"--one-run needs a config, but {learner} is a graph learner: leave out --one-run")
+        result = _audit_learner(learner, set_ or [], trials, rounds, common)
     else:
-        settings = Config.load(None if learner else config, [] if learner else set_ or [])
-    total = rounds if learner else settings.rounds if one_run else min(rounds, settings.rounds)
-    networks = "the run" if one_run else f"{trials:,} networks"
-    steps = min(total, _STEPS)
-    with progress_counter("steps of the attack", steps, 0) as tell:
-
-        def watch(done: int) -> None:
-            if done * steps // total > (done - 1) * steps // total:
-                tell(f"round {done} of {networks}")
-
-        found: Finding
-        common: dict[str, Any] = {"trials": trials, "rounds": rounds, "confidence": confidence, "seed": seed}
-        if learner:
-            found = audit_named(learner, set_ or [], **common, watch=watch)
-        elif one_run:
-            found = attacked_once(settings, canaries=canaries, node=node, confidence=confidence, seed=seed, watch=watch)
+        settings = _config_of_run(folder, set_) if folder else _load_config(config, set_)
+        if one_run:
+            result = _audit_one_run(settings, canaries, node, common)
         else:
-            found = attacked(settings, **common, watch=watch)
+            result = _audit_trials(settings, trials, rounds, common)
     if as_json:
-        print_json(found.as_dict())
+        print_json(result.as_dict())
     else:
-        print_line(found.sentence())
+        print_line(result.summary())
     if folder:
-        page = _keep(found, folder)
+        page = _add_to_report(result, folder)
         if not as_json:
-            print_line(f"It is kept in {folder}; the page to look at is {page}.")
-    if not found.holds:
+            print_line(f"Results: {folder}. Report: {page}")
+    if not result.holds:
         raise typer.Exit(1)
 
 
-def _ended(folder: Path, settings: list[str] | None) -> Config:
-    """The config of a run, checked before the attack: what it finds will be kept in the run's folder."""
+def _audit_learner(name: str, settings: list[str], trials: int, rounds: int, common: dict[str, Any]) -> AuditResult:
+    from tacit.audit import audit_named_learner
+
+    with _progress(rounds, f"{trials:,} networks") as progress:
+        return audit_named_learner(name, settings, trials=trials, rounds=rounds, progress=progress, **common)
+
+
+def _audit_trials(config: Config, trials: int, rounds: int, common: dict[str, Any]) -> AuditResult:
+    from tacit.audit import audit
+
+    with _progress(min(rounds, config.rounds), f"{trials:,} networks") as progress:
+        return audit(config, trials=trials, rounds=rounds, progress=progress, **common)
+
+
+def _audit_one_run(config: Config, canaries: int, node: int, common: dict[str, Any]) -> AuditResult:
+    from tacit.audit import audit_one_run
+
+    with _progress(config.rounds, "the run") as progress:
+        return audit_one_run(config, canaries=canaries, node=node, progress=progress, **common)
+
+
+@contextmanager
+def _progress(rounds: int, networks: str) -> Iterator[Callable[[int], None]]:
+    """Show at most `_PROGRESS_STEPS` steps on standard error."""
+    from tacit.runs import progress_counter
+
+    steps = min(rounds, _PROGRESS_STEPS)
+    with progress_counter("steps of the attack", steps, 0) as show:
+
+        def progress(done: int) -> None:
+            if done * steps // rounds > (done - 1) * steps // rounds:
+                show(f"round {done} of {networks}")
+
+        yield progress
+
+
+def _load_config(path: Path | None, overrides: list[str] | None) -> Config:
+    from tacit.runs import Config
+
+    return Config.load(path, overrides or [])
+
+
+def _config_of_run(folder: Path, overrides: list[str] | None) -> Config:
+    """Load the config of a finished run, and check before the attack that the result can be stored in its folder."""
     from tacit.reports import Record
     from tacit.runs import PART_SECTIONS, PYTHON_OBJECT_PREFIX, Config
 
-    if settings:
-        raise TacitError("a run is attacked with its own config: leave out --set, or give the config's file")
+    if overrides:
+        raise TacitError("The audit of a run uses the run's own config: leave out --set, or pass the config file")
     Record.read(folder)
     config = Config.load(folder / "config.toml")
     for kind in PART_SECTIONS:
         if getattr(config, kind).name.startswith(PYTHON_OBJECT_PREFIX):
-            raise TacitError(f"the {kind} of this run was handed over in Python, and its folder does not hold it")
+            raise TacitError(
+                f"The {kind} of this run was passed in Python, so it is not in the folder and cannot be audited"
+            )
     return config
 
 
-def _keep(found: Finding, folder: Path) -> Path:
-    """Beside what another attack has found, and in the run's page."""
+def _add_to_report(result: AuditResult, folder: Path) -> Path:
+    """Store the result in the run's folder, beside that of the other kind of audit, and update the report."""
     from tacit.reports import PAGE, Record, write_page
 
-    Record.read(folder).findings.including(found).write(folder)
+    Record.read(folder).findings.including(result).write(folder)
     return write_page([folder], folder / PAGE)

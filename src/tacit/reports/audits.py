@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tacit.audit.audit import Audit, Finding
-from tacit.audit.onerun import OneRun
+from tacit.audit import AuditResult, OneRunAudit, TrialsAudit
 from tacit.privacy.statement import rounded_down, rounded_up
 from tacit.reports.charts import Figure, colour, figure, with_legend
 from tacit.reports.record import Record
@@ -38,7 +37,7 @@ def attacks(run: Record) -> list[Attack]:
     return found
 
 
-def chart(found: Audit | None) -> Figure | None:
+def chart(found: TrialsAudit | None) -> Figure | None:
     """What is guaranteed and the most that was found at every δ tried; None where nothing is guaranteed.
 
     A claim is for the run's own δ, and is marked there.
@@ -48,7 +47,7 @@ def chart(found: Audit | None) -> Figure | None:
     most = {point.delta: point for point in sorted(found.points, key=lambda point: point.lower - point.guaranteed)}
     tried = sorted(most.values())
     above = [point for point in tried if point.lower > point.guaranteed]
-    level, top = found.claimed_in_all, max(max(point.lower, point.guaranteed) for point in tried)
+    level, top = found.claimed_total, max(max(point.lower, point.guaranteed) for point in tried)
     curves = [
         _curve("guaranteed", 0, [(point.delta, point.guaranteed) for point in tried], "lines"),
         _curve("found, at least", 2, [(point.delta, point.lower) for point in tried], "lines+markers"),
@@ -79,7 +78,7 @@ def _curve(name: str, index: int, points: list[tuple[float, float]], mode: str, 
     }
 
 
-def _many(run: Record, found: Audit) -> Point:
+def _many(run: Record, found: TrialsAudit) -> Point:
     target, noise = run.config.get("privacy", {}), "with the noise of the run’s settings"
     if target.get("epsilon"):
         formula = "by the paper’s formula " if target.get("calibration") == "paper" else ""
@@ -99,7 +98,7 @@ def _many(run: Record, found: Audit) -> Point:
     )
 
 
-def _once(run: Record, found: OneRun) -> Point:
+def _once(run: Record, found: OneRunAudit) -> Point:
     other = "or its opposite is" if run.privacy.relation == "replace-one" else "or is not"
     return Point(
         "What was attacked?",
@@ -110,7 +109,7 @@ def _once(run: Record, found: OneRun) -> Point:
     )
 
 
-def _outcome(found: Finding) -> list[Point]:
+def _outcome(found: AuditResult) -> list[Point]:
     known = "nothing is guaranteed"
     if found.guaranteed is not None:
         known = f"ε = {rounded_up(found.guaranteed)} is guaranteed at that δ"
@@ -119,7 +118,7 @@ def _outcome(found: Finding) -> list[Point]:
         f"ε is at least {rounded_down(found.lower)} at δ = {found.delta:g}, with {sure}. For what was attacked {known}."
     )
     points = [Point("What was found?", bound), Point("Does the guarantee hold?", _verdict(found))]
-    level = found.claimed_in_all
+    level = found.claimed_total
     if level is not None:
         scope = f" for {_rounds(found)} together" if found.claimed_for == "round" else ""
         end = (
@@ -129,7 +128,7 @@ def _outcome(found: Finding) -> list[Point]:
     return points
 
 
-def _verdict(found: Finding) -> str:
+def _verdict(found: AuditResult) -> str:
     if found.guaranteed is None:
         return "There is none to break."
     if not found.holds:
@@ -144,17 +143,17 @@ def _verdict(found: Finding) -> str:
     )
 
 
-def _broken(found: Finding) -> str:
+def _broken(found: AuditResult) -> str:
     if found.holds:
         return ""
     return f"THE GUARANTEE IS BROKEN: {_breach(found)}. Rely on no ε of this page before it is known why."
 
 
-def _breach(found: Finding) -> str:
-    assert found.worst is not None
-    delta, lower, guaranteed = found.worst
+def _breach(found: AuditResult) -> str:
+    assert found.worst_point is not None
+    delta, lower, guaranteed = found.worst_point
     return f"ε is at least {rounded_down(lower, 4)} at δ = {delta:g}, where ε = {rounded_up(guaranteed)} is guaranteed"
 
 
-def _rounds(found: Finding) -> str:
+def _rounds(found: AuditResult) -> str:
     return "1 round" if found.rounds == 1 else f"{found.rounds:,} rounds"

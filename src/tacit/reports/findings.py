@@ -9,8 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from tacit.audit.audit import Audit, Finding
-from tacit.audit.onerun import OneRun
+from tacit.audit import AuditResult, OneRunAudit, TrialsAudit
 from tacit.errors import TacitError
 from tacit.registry import invalid
 from tacit.runs import storage
@@ -22,8 +21,8 @@ AUDIT = "audit.json"
 class Findings:
     """The method attacked in many trials, and a whole run attacked once; None where that was not done."""
 
-    trials: Audit | None = None
-    one_run: OneRun | None = None
+    trials: TrialsAudit | None = None
+    one_run: OneRunAudit | None = None
 
     @classmethod
     def parse(cls, data: Mapping[str, Any], where: Path) -> Findings:
@@ -37,11 +36,11 @@ class Findings:
         except ValidationError as error:
             raise TacitError(f"{invalid(str(where), error)}: take the file away, and audit again") from None
 
-    def including(self, found: Finding) -> Findings:
+    def including(self, found: AuditResult) -> Findings:
         """These, with `found` in the place of an earlier one of its kind."""
-        if isinstance(found, OneRun):
+        if isinstance(found, OneRunAudit):
             return replace(self, one_run=found)
-        assert isinstance(found, Audit)
+        assert isinstance(found, TrialsAudit)
         return replace(self, trials=found)
 
     def write(self, folder: Path) -> None:
