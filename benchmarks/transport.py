@@ -101,9 +101,7 @@ def main() -> None:
     parser.add_argument("--megabytes", type=float, default=4.0, help="size of a message")
     parser.add_argument("--count", type=int, default=50, help="messages per turn")
     parser.add_argument("--turns", type=int, default=7)
-    parser.add_argument(
-        "--only", nargs="*", help="texts in the names of contenders; bare TLS always runs"
-    )
+    parser.add_argument("--only", nargs="*", help="texts in the names of contenders; bare TLS always runs")
     parser.add_argument("--json", action="store_true", help="print the speeds of every turn")
     options = parser.parse_args()
     chosen = [c for c in CONTENDERS if not options.only or any(text in c.name for text in options.only)]
