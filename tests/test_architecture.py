@@ -12,15 +12,15 @@ MAX_FILE_LINES, MAX_FUNCTION_LINES = 250, 50
 
 # What is still to be done. These lists may only become shorter.
 ALLOWED_INNER_IMPORTS = (
-    "tacit.privacy.",
     "tacit.algorithms.",
     "tacit.audit.",
+    "tacit.compare.",
     "tacit.compressors",
     "tacit.graphs.",
     "tacit.networks.",
-    "tacit.compare.",
-    "tacit.reproduce.",
+    "tacit.privacy.",
     "tacit.reports",
+    "tacit.reproduce.",
     "tacit.tasks.",
 )
 ALLOWED_DUPLICATES = {"Block", "Eavesdropper", "Panel", "Point", "Step"}
