@@ -7,12 +7,15 @@ import resource
 import signal
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tacit.cli.app import INTERRUPTED, app
 from tacit.cli.output import print_json, print_line
+
+if TYPE_CHECKING:
+    from tacit.sites import Node
 
 
 @app.command()
@@ -53,8 +56,11 @@ def node(
         if site.metrics_address is not None:
             stack.enter_context(MetricsServer(site.metrics_address, running.status))
         result = running.go()
-    _report(result, running.run, as_json)
-    if getattr(running.run, "interrupted", False):
+    if as_json:
+        print_json(result)
+    else:
+        _report(running, result)
+    if running.run is not None and running.run.interrupted:
         raise typer.Exit(INTERRUPTED)
 
 
@@ -64,12 +70,15 @@ def _raise_open_file_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
 
 
-def _report(result: dict[str, Any], run: Any, as_json: bool) -> None:
-    if as_json:
-        print_json(result)
-        return
-    if result["stopped"]:
-        print_line(f"Stopped: {result['stopped']}.")
-    print_line(f"{result['rounds']} rounds complete.")
-    print_line(run.privacy.sentence())
-    print_line(f"Results: {result['out']}")
+def _report(node: Node, result: dict[str, Any]) -> None:
+    from tacit.cli.privacy_lines import privacy_line, simulation_line
+
+    assert node.run is not None
+    accuracy = "" if result.get("accuracy") is None else f", accuracy {result['accuracy']:.1%}"
+    stopped = f". Stopped: {result['stopped']}" if result["stopped"] else ""
+    print_line(f"{node.site.name}: {result['rounds']} rounds{accuracy}{stopped}")
+    print_line(privacy_line(node.run.privacy))
+    if node.site.noise_seed is not None:
+        print_line(simulation_line(node.site.noise_seed))
+    report = Path(result["out"]) / "report.html"
+    print_line(f"Results: {result['out']}." + (f" Report: {report}" if report.exists() else ""))

@@ -132,14 +132,21 @@ def _epsilon(status: SiteStatus) -> str:
 
 
 def _report(supervisor: Supervisor, result: dict[str, Any]) -> None:
+    from tacit.cli.privacy_lines import privacy_line, simulation_line
+
     count, first = len(supervisor.sites), supervisor.sites[0]
     rounds_done, rounds = min(site.status.round for site in supervisor.sites), supervisor.network_config.rounds
     if supervisor.finished:
         accuracy = "" if result["accuracy"] is None else f", mean accuracy {result['accuracy']:.1%}"
         print_line(f"{result['network']}: all {count} sites finished {rounds_done} rounds{accuracy}")
         if supervisor.privacy is not None:
-            print_line(f"Site with the largest ε: {supervisor.privacy.sentence()}")
-        print_line(f"Results: {supervisor.folder}. Reports: one per site, such as {first.site.state}/report.html")
+            print_line(f"Site with the largest ε: {privacy_line(supervisor.privacy)}")
+        seeds = [site.site.noise_seed for site in supervisor.sites if site.site.noise_seed is not None]
+        if seeds:
+            print_line(simulation_line(seeds[0]))
+        report = first.site.state / "report.html"
+        reports = f" Reports: one per site, such as {report}" if report.exists() else ""
+        print_line(f"Results: {supervisor.folder}.{reports}")
     elif supervisor.interrupted:
         print_line(f"All {count} sites stopped at round {rounds_done} of {rounds}.")
         print_line(f"Resume with: tacit up {supervisor.folder}")

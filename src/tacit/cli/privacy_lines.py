@@ -1,0 +1,27 @@
+"""The short privacy statement that commands print at the end of a run."""
+
+from __future__ import annotations
+
+from tacit.privacy import Privacy, rounded_up
+
+_RELATIONS = {"add-remove": "add or remove one", "replace-one": "replace one"}
+
+
+def privacy_line(privacy: Privacy) -> str:
+    """Return ε, δ, unit and adversary in one line.
+
+    >>> privacy_line(Privacy(guaranteed=2.9931, claimed=None, delta=1e-4))
+    'Guaranteed ε = 2.994, δ = 0.0001 per record (add or remove one), against an adversary who sees every message'
+    """
+    if privacy.guaranteed is None:
+        return f"No privacy is guaranteed: {privacy.reason}"
+    relation = "replace all its data" if privacy.unit == "node" else _RELATIONS[privacy.relation]
+    return (
+        f"Guaranteed ε = {rounded_up(privacy.guaranteed)}, δ = {privacy.delta:g} per {privacy.unit} ({relation}), "
+        f"against an adversary who {privacy.adversary}"
+    )
+
+
+def simulation_line(seed: int) -> str:
+    """Return the warning that the noise is public."""
+    return f"SIMULATION: the noise is derived from seed {seed}, so this run protects nobody."
