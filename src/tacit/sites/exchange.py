@@ -6,7 +6,7 @@ The path of one message::
 
     Peers.mix         values per neighbour           Peers.mix            combines the values
       Exchange.send   recorded in the journal          Exchange.receive   recorded as used, then acknowledged
-        Transport     sent, retransmitted   ~~~~~~>      Receiver         checked, held in the inbox
+        Transport     sent over gRPC   ~~~~~~~~~>        Receiver         checked, held in the inbox
 
 Rules:
 
@@ -14,8 +14,8 @@ Rules:
   and replies MISSED. The decision is on disk before the reply is sent and before the round continues (`Journal`).
 * A message is on disk before it is sent. It is retransmitted, byte for byte, until the receiver has replied. A repeated
   message gets the same reply again; one with other contents is refused.
-* A missed message belongs to its sender again: the sender adds its values to its next operation of the same kind. Thus
-  a crash, and a message that is lost, late or repeated, can neither duplicate nor destroy values.
+* A missed message belongs to its sender again, which adds the values to its next operation of the same kind and
+  sequence. Thus neither a crash nor a message that is lost, late or repeated can duplicate or destroy values.
 * If the method does not tolerate dropout, an operation waits for all messages, however long that takes.
 """
 

@@ -18,7 +18,15 @@ MAX_HELD_AHEAD = 16
 
 @dataclass
 class MessageCounts:
-    """Messages with values that a site has sent, received, refused, continued without, and taken back."""
+    """Counters of messages.
+
+    Attributes:
+        sent: Messages with values that were sent, without retransmissions.
+        received: Messages with values that were accepted, without repetitions.
+        refused: Messages of any kind that were refused.
+        missed: Messages from peers that this site continued without.
+        returned: Own messages that peers missed and whose values were taken back.
+    """
 
     sent: int = 0
     received: int = 0

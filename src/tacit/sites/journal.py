@@ -119,7 +119,7 @@ class Journal:
         return self._select("status = ? AND receiver = ?", (DeliveryStatus.PENDING, receiver))
 
     def missed(self, kind: MessageKind, sequence: int) -> list[SentMessage]:
-        """Return missed messages of earlier rounds' operations whose values have not been taken back yet."""
+        """Return the missed messages of this kind and sequence whose values have not been taken back yet."""
         return self._select("status = ? AND kind = ? AND sequence = ?", (DeliveryStatus.MISSED, kind, sequence))
 
     @property

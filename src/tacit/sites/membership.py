@@ -35,8 +35,8 @@ HELLO_INTERVAL = 2.0
 class Membership:
     """The state of every peer, the site's own round, and the threads that wait for either to change.
 
-    The computing thread and the transport's thread share it. `changed` guards all of it, re-entrantly; methods that
-    say so require that the caller holds it.
+    The computing thread and the transport's thread share it. `changed` guards all of it and is re-entrant. Some
+    methods require that the caller holds it, as their docstrings state.
 
     Args:
         journal: The site's journal.
