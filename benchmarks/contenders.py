@@ -14,8 +14,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from benchmarks.case import BOUND, LR, MULTIPLIER, Case
 from benchmarks.handwritten import handwritten
-from tacit.algorithms import algorithms
-from tacit.algorithms.pushsum import D2P, PushSum
+from tacit.algorithms import D2P, PushSumState, algorithms
 from tacit.networks import Network, Simulated
 from tacit.tasks import Clip, Model, Task
 
@@ -26,10 +25,10 @@ Step = Callable[[], None]
 class BatchClipped(D2P):
     """Dyn-D²P with the batch's mean gradient clipped, as in some of the papers."""
 
-    def round(self, t: int, state: PushSum, task: Task, network: Network) -> PushSum:
+    def round(self, t: int, state: PushSumState, task: Task, network: Network) -> PushSumState:
         gradient = self.privacy.mechanism(t, task.nodes).release(task.gradient(state.z, t, Clip(BOUND, per="batch")))
         x, w = network.mix(t, state.x.sub(gradient, alpha=self.lr), state.w)
-        return PushSum(x, w, state.local)
+        return PushSumState(x, w, state.local)
 
 
 def tacit(case: Case) -> Step:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tacit.algorithms.pushsum import D2P
+from tacit.algorithms import D2P
 from tacit.graphs import Graph, graphs
 from tacit.networks import Simulated
 from tacit.tasks import Dataset, Model, Task

@@ -1,12 +1,24 @@
-"""Small tasks the tests share."""
+"""Small tasks and other helpers that several tests share."""
 
 import signal
 
 import numpy as np
 import torch
 
+from tacit.algorithms import algorithms
 from tacit.privacy.noise import Noise
 from tacit.tasks import Dataset, Model, Task, datasets, models, shards
+
+
+def example_algorithm(name, rounds, **params):
+    """The registered algorithm with the parameters of its example, for `rounds` rounds.
+
+    If the example has a list with one value per round, a single value stands for a list of it.
+    """
+    example = algorithms.example(name)
+    lists = {key for key, value in example.items() if isinstance(value, list)}
+    params = {key: [v] * rounds if key in lists and not isinstance(v, list) else v for key, v in params.items()}
+    return algorithms.build(name, example | params).with_rounds(rounds)
 
 
 def digits_task(
@@ -24,9 +36,14 @@ def digits_task(
     bounds="shared",
     weight_decay=0.0,
     epochs=1,
+    normalise="none",
 ):
-    """`options` are the model's parameters; `share` and `bounds` say what of it is sent, and what is clipped."""
-    data = datasets.build("digits")
+    """The digits data at several nodes.
+
+    `options` are the model's parameters, `share` the names of the parameters that are shared, `bounds` which gradients
+    are clipped.
+    """
+    data = datasets.build("digits", {"normalise": normalise})
     torch.manual_seed(0)
     module = models.build(model, {"inputs": data.inputs, "classes": data.classes, **(options or {})})
     how = ("iid", {}) if sizes is None else ("sizes", {"sizes": sizes})
@@ -44,21 +61,30 @@ def digits_task(
 
 
 def quadratic_task(nodes=6, d=3, *, records=4, seed=0, dtype=torch.float64, shared=None, **batches):
-    """Every record pulls towards itself: the optimum of the mean loss is the mean of all records.
+    """A task whose mean loss has its optimum at the mean of all records.
 
-    Of d columns the first `shared` are shared (None: all); the others go to the mean of a node's own records.
+    Of d columns the first `shared` are shared (None: all); the optimum of the others is the mean of a node's records.
     """
+    return _task_of_loss(lambda w, x, y: ((w - x) ** 2).sum() / 2, nodes, d, records, seed, dtype, shared, **batches)
+
+
+def constant_task(nodes=6, d=3, *, records=4, seed=0, dtype=torch.float64, shared=None, **batches):
+    """The same with a constant loss: all gradients are 0."""
+    return _task_of_loss(lambda w, x, y: (0 * w * x).sum(), nodes, d, records, seed, dtype, shared, **batches)
+
+
+def _task_of_loss(loss, nodes, d, records, seed, dtype, shared, **batches):
     rng = np.random.default_rng(seed)
     x = torch.from_numpy(rng.normal(size=(nodes * records, d)) + np.repeat(rng.normal(size=(nodes, 1)), records, 0))
     y = torch.arange(len(x)) % 2
     data = Dataset("quadratic", x.float(), y, x.float(), y, 2)
-    model = Model.from_loss(lambda w, x, y: ((w - x) ** 2).sum() / 2, torch.zeros(d, dtype=dtype), shared)
+    model = Model.from_loss(loss, torch.zeros(d, dtype=dtype), shared)
     parts = np.split(np.arange(len(x)), nodes)
     return Task(model, data, parts, noise=Noise.from_seed(seed), dtype=dtype, **batches)
 
 
 def noised(task, law, value, scale, purpose, node, step):
-    """`value` (d,) as the node releases it, for oracles that know everything but the noise and the grid it ends on."""
+    """`value` (d,) with the noise and rounding of the package, for oracles that compute everything else themselves."""
     x = torch.tensor(value, dtype=torch.float64)[None]
     getattr(task.noise, f"{law}_")(x, np.array([scale]), f"noise/{purpose}", np.array([node]), step)
     return x[0].numpy()
@@ -71,6 +97,6 @@ def run_rounds(algorithm, task, network, rounds):
     return state
 
 
-def heed_ctrl_c():
-    """For a process to be started: where the tests themselves run in the background, it would ignore Ctrl-C."""
+def accept_ctrl_c():
+    """Make a process that a test starts react to Ctrl-C; if the tests run in the background, it would ignore it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

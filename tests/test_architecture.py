@@ -15,7 +15,6 @@ ALLOWED_INNER_IMPORTS = (
     "tacit.algorithms.",
     "tacit.audit.",
     "tacit.compare.",
-    "tacit.compressors",
     "tacit.graphs.",
     "tacit.networks.",
     "tacit.privacy.",

@@ -70,12 +70,20 @@ class Registry(Generic[T]):
         """`given` are parameters that are not the user's to set: whoever builds one gives them."""
         self.kind, self.given = kind, given
         self._makers: dict[str, Maker[T]] = {}
+        self._examples: dict[str, dict[str, Any]] = {}
 
-    def register(self, name: str) -> Callable[[F], F]:
-        """Decorator: `@graphs.register("ring")`."""
+    def register(self, name: str, *, example: Mapping[str, Any] | None = None) -> Callable[[F], F]:
+        """Return a decorator that registers a maker, as in `@graphs.register("ring")`.
+
+        Args:
+            name: The name in configs.
+            example: Parameters for a small example, if the defaults do not make one. Tests that run every member of
+                the registry use them.
+        """
 
         def add(maker: F) -> F:
             self._makers[name] = maker
+            self._examples[name] = dict(example or {})
             return maker
 
         return add
@@ -90,6 +98,10 @@ class Registry(Generic[T]):
         if name not in self._makers:
             raise unknown(self.kind, name, self)
         return self._makers[name]
+
+    def example(self, name: str) -> dict[str, Any]:
+        """Return the parameters of a small example of `name`, as it was registered."""
+        return dict(self._examples.get(name, {}))
 
     def describe(self) -> dict[str, str]:
         """Each name with the first line of its maker's docstring."""

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from tacit.algorithms import algorithms
+from tacit.algorithms.dpnorm_privacy import dp_norm_claim, dp_norm_j
 from tacit.errors import TacitError
 from tacit.graphs import graphs
 from tacit.networks import Simulated
-from tacit.privacy.claims import dp_norm_claim, dp_norm_j
 from tacit.privacy.gdp import mu_to_epsilon
 from tacit.runs import Config, from_config
 from tacit.tasks import Dataset, Model, Task

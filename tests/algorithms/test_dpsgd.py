@@ -127,7 +127,7 @@ def test_the_paper_s_noise_is_table_2_and_claims_its_epsilon(name, sampling):
         "dp-sgd": math.sqrt(steps * math.log(1 / delta)),
         "dp-admm": 2 * math.sqrt(2 * steps * math.log(1.25 / delta)),
     }[name]
-    assert run.algorithm.deviation(run.task.nodes) == pytest.approx([0.5 * root / (epsilon * d)] * 5)
+    assert run.algorithm.privacy.noise_std(run.task.nodes) == pytest.approx([0.5 * root / (epsilon * d)] * 5)
     planned = run.planned()
     assert planned.claimed == pytest.approx(epsilon)
     assert planned.guaranteed is not None
@@ -138,12 +138,12 @@ def test_norms_are_in_the_history():
     run = from_config(Config.parse(config)).go()
     last = run.history[-1]
     assert last["primal_norm"] == pytest.approx(float(run.models.norm(dim=1).mean()), rel=1e-5)
-    assert last["dual_norm"] == pytest.approx(float(run._at.state.dual.norm(dim=1).mean()), rel=1e-5)
+    assert last["dual_norm"] == pytest.approx(float(run.checkpoint.state.dual.norm(dim=1).mean()), rel=1e-5)
 
 
 @pytest.mark.parametrize("name", ["dp-sgd", "dp-admm"])
 def test_a_round_without_steps_is_refused(name):
-    with pytest.raises(TacitError, match="at least 1 local step"):
+    with pytest.raises(TacitError, match="local steps must be at least 1, got 0"):
         algorithms.build(name, {"local_steps": 0})
 
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from tacit.algorithms import algorithms
+from tacit.algorithms.ltadmm import lt_admm_dp_claim
 from tacit.errors import TacitError
 from tacit.graphs import from_networkx, graphs, require
 from tacit.networks import Simulated
-from tacit.privacy.claims import lt_admm_dp_claim
 from tacit.runs import Config, from_config
 from tests.helpers import digits_task, noised, quadratic_task, run_rounds
 
@@ -126,7 +126,7 @@ def test_calibration_meets_its_target():
 def test_a_step_beyond_the_papers_bound_is_warned_of_with_the_numbers():
     graph = graphs.build("ring", {"nodes": 10})  # λ_u = 4
     algorithm = algorithms.build("lt-admm", {"beta": 2.0, "rho": 0.1, "tau": 4})
-    with pytest.warns(UserWarning, match=r"beta = 2 is not below 2 / \(τ λ_u ρ\) = 1.25 \(λ_u = 4 of this graph\)"):
+    with pytest.warns(UserWarning, match=r"beta = 2 is not below 2/\(τ λ_u ρ\) = 1.25 \(λ_u = 4 for this graph\)"):
         algorithm.start(quadratic_task(nodes=10), graph)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

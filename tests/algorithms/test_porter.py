@@ -9,6 +9,7 @@ from tacit.errors import TacitError
 from tacit.graphs import graphs
 from tacit.networks import Simulated
 from tacit.privacy.ledger import Ledger
+from tacit.tasks import Clip
 from tests.helpers import digits_task, noised, quadratic_task, run_rounds
 
 QUIET = {"sigma": 0.0, "clip": None}
@@ -128,9 +129,9 @@ def test_a_record_moves_what_prisma_releases_by_no_more_than_it_says():
 
 
 def together(algorithm, task, x):
-    gradient = task.gradient(x, 1, algorithm.bound, f"g{task.draws}")
-    difference = task.gradient(x, 1, algorithm._difference(), f"d{task.draws}", before=x + 0.01)
-    return algorithm._together(gradient, difference).value
+    gradient = task.gradient(x, 1, algorithm.gradient_clip, f"g{task.draws}")
+    difference = task.gradient(x, 1, Clip(algorithm.clip_difference, "l2"), f"d{task.draws}", before=x + 0.01)
+    return algorithm._combine(gradient, difference).value
 
 
 def test_bad_input():

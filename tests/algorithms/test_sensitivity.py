@@ -6,7 +6,14 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tacit.algorithms import DPPS, Certified, Estimated, PartPSP, Real, Replacement
+from tacit.algorithms import (
+    DPPS,
+    CertifiedSensitivity,
+    EstimatedSensitivity,
+    PartPSP,
+    RealSensitivity,
+    ReplacementSensitivity,
+)
 from tacit.errors import TacitError
 from tacit.graphs import Dropout, Graph, d_out, from_matrices, one_peer_exponential, ring
 from tacit.networks import Simulated
@@ -16,7 +23,7 @@ from tacit.privacy.noise import Noise
 from tacit.tasks import Dataset, Model, Task, models
 from tests.algorithms.dpps_cases import perturbation
 
-REAL, IN_USE = 0, 1  # columns of Consensus.seen; the watched modes follow
+REAL, IN_USE = 0, 1  # columns of DPPSState.sensitivities; the watched modes follow
 
 
 def consensus(dpps, graph, perturbations, start=None, bound=None, seed=0):
@@ -75,11 +82,11 @@ def test_the_real_sensitivity_never_passes_the_certified_one(
         es = (0.1 + rng.exponential(size=(rounds, 1, 1))) * rng.choice([-1.0, 1.0], size=shape)
     es, start = torch.from_numpy(es).to(dtype), torch.from_numpy(rng.normal(size=shape[2])).to(dtype)
     stretch = min(rounds, sync_every or rounds)
-    certified = Certified.for_graph(graph, stretch)
+    certified = CertifiedSensitivity.for_graph(graph, stretch)
     if geometric:
-        certified = Certified(torch.tensor([graph.certified_constants()], dtype=torch.float64), True)
-    dpps = DPPS(noise, (Replacement(), certified), sync_every)
-    seen = torch.stack([state.seen[0] for state in consensus(dpps, graph, list(es), start, seed=seed % 97)])
+        certified = CertifiedSensitivity(torch.tensor([graph.certified_constants()], dtype=torch.float64), True)
+    dpps = DPPS(noise, (ReplacementSensitivity(), certified), sync_every)
+    seen = torch.stack([state.sensitivities[0] for state in consensus(dpps, graph, list(es), start, seed=seed % 97)])
     # What is compared is computed in floating point: the margin is that of its rounding.
     margin = 1 + (1e-12 if dtype == torch.float64 else 1e-5)
     assert (seen[:, REAL] <= margin * seen[:, -1]).all()
@@ -99,8 +106,8 @@ def test_no_smaller_bound_would_hold(graph, length, start, dtype):
     if length:
         es[-1, i, 0], es[-1, j, 0] = 1.0, -1.0
     es = torch.from_numpy(es).to(torch.float32 if dtype == 32 else torch.float64)
-    certified = Certified.for_graph(graph, len(es))
-    last = consensus(DPPS(None, (certified,)), graph, list(es), bound=2.0)[-1].seen[0]
+    certified = CertifiedSensitivity.for_graph(graph, len(es))
+    last = consensus(DPPS(None, (certified,)), graph, list(es), bound=2.0)[-1].sensitivities[0]
     assert last[IN_USE] == pytest.approx(parted.max() + 2.0 if length else 2.0, rel=1e-5)
     assert last[REAL] == pytest.approx(float(last[IN_USE]), rel=1e-5) or i == j
 
@@ -109,8 +116,8 @@ def test_the_published_constants_are_violated_on_2_out():
     # Right after a synchronisation two nodes may step in opposite directions: 2‖e‖ apart, of which C′ = 0.78 sees 1.56.
     e = torch.zeros(10, 4, dtype=torch.float64)
     e[0], e[1] = 0.25, -0.25
-    dpps = DPPS(1e-3, (Estimated(0.78, 0.55),), sync_every=2)
-    seen = torch.stack([state.seen[0] for state in consensus(dpps, d_out(10, 2), [e] * 5)])
+    dpps = DPPS(1e-3, (EstimatedSensitivity(0.78, 0.55),), sync_every=2)
+    seen = torch.stack([state.sensitivities[0] for state in consensus(dpps, d_out(10, 2), [e] * 5)])
     assert seen[0].tolist() == pytest.approx([2.0, 1.56])
     assert seen[2::2, IN_USE].tolist() == pytest.approx([1.56] * 2)
     assert (seen[::2, REAL] > seen[::2, IN_USE]).all()
@@ -119,32 +126,34 @@ def test_the_published_constants_are_violated_on_2_out():
 def test_synchronisation_resets_what_is_carried():
     es = list(torch.from_numpy(np.random.default_rng(0).normal(size=(7, 10, 5))))
     graph = d_out(10, 2)
-    dpps = DPPS(0.1, (Replacement(), Estimated(), Certified.for_graph(graph, 3)), sync_every=3)
+    dpps = DPPS(
+        0.1, (ReplacementSensitivity(), EstimatedSensitivity(), CertifiedSensitivity.for_graph(graph, 3)), sync_every=3
+    )
     states = consensus(dpps, graph, es, bound=50.0)
     for t, state in enumerate(states):
         together = (t + 1) % 3 == 0
-        assert bool((state.carry == 0).all()) == together
+        assert bool((state.memory == 0).all()) == together
         assert bool((state.s == state.s[0]).all()) == together
         assert torch.allclose(state.a, torch.ones(10, dtype=torch.float64))
         if t % 3 == 0:  # the first round, or right after: nothing of the past counts
             largest = float(es[t].abs().sum(1).max())
-            assert state.seen[0, 1:].tolist() == pytest.approx([50.0, 1.56 * largest, 50.0])
+            assert state.sensitivities[0, 1:].tolist() == pytest.approx([50.0, 1.56 * largest, 50.0])
         else:
-            assert state.seen[0, 3] > 50.0
+            assert state.sensitivities[0, 3] > 50.0
 
 
 def test_what_is_certified_needs_a_graph_that_repeats_and_nodes_that_start_together():
-    with pytest.raises(TacitError, match="never repeats, so no sensitivity can be certified"):
-        Certified.for_graph(Dropout(ring(5)), 4)
+    with pytest.raises(TacitError, match=r"no sensitivity can be certified on .* not periodic"):
+        CertifiedSensitivity.for_graph(Dropout(ring(5)), 4)
     # Where it is not in use, its lack stops nothing.
     graph = Dropout(ring(5))
     modes = PartPSP(share=("0.*",), noise_rate=1.0).with_rounds(9).protocol(0, np.arange(5), graph).modes
     assert [mode.name for mode in modes] == ["replacement", "estimated", "unknown"]
-    with pytest.raises(TacitError, match="never repeats"):
+    with pytest.raises(TacitError, match="not periodic"):
         PartPSP(share=("0.*",), noise_rate=1.0, sensitivity="certified").with_rounds(9).protocol(0, np.arange(5), graph)
     apart = torch.eye(5, dtype=torch.float64)
-    certified, told = (Certified.for_graph(ring(5), 4, diameter) for diameter in (0.0, 2.0))
-    for mode, mechanism in ((certified, "unproven"), (told, "laplace"), (Real(), "unproven")):
+    certified, told = (CertifiedSensitivity.for_graph(ring(5), 4, diameter) for diameter in (0.0, 2.0))
+    for mode, mechanism in ((certified, "unproven"), (told, "laplace"), (RealSensitivity(), "unproven")):
         source, dpps = ReleaseContext(np.arange(5), Ledger(), Noise.from_seed(0)), DPPS(1.0, (mode,))
         dpps.round(0, dpps.start(apart), perturbation(0, torch.zeros_like(apart), source, 0.1), Simulated(ring(5)))
         assert [line.mechanism.name for line in source.ledger.releases()] == [mechanism]
@@ -155,7 +164,7 @@ def test_what_the_rounding_of_single_precision_adds_takes_no_guarantee_away():
     e = torch.tensor([[0.1], [-0.1]])
     graph = from_matrices([np.full((2, 2), 0.5)])
     source, network = ReleaseContext(np.arange(2), Ledger(), Noise.from_seed(0)), Simulated(graph)
-    dpps = DPPS(1.0, (Certified.for_graph(graph, 50),))
+    dpps = DPPS(1.0, (CertifiedSensitivity.for_graph(graph, 50),))
     state = dpps.start(torch.full((2, 1), 300.3))
     for t in range(50):
         state = dpps.round(t, state, perturbation(t, e, source, 0.2), network)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.algorithms import DPPS, SGPDP, Certified, Estimated, Replacement
+from tacit.algorithms import DPPS, SGPDP, CertifiedSensitivity, EstimatedSensitivity, ReplacementSensitivity
 from tacit.audit import RecordingNetwork, ReplicatedGraph, audit, audit_algorithm, canary_task, lower_bound
 from tacit.audit.attack import AttackScores, score_transcripts, whiten
 from tacit.audit.scores import laplace_scores
@@ -107,7 +107,7 @@ def two_values(trials, one, other):
 def test_the_estimate_is_too_small_even_if_it_reveals_nothing():
     """e and −e have the same norm, so the estimate is the same. They are 2‖e‖ apart, not 2C′‖e‖ with C′ = 0.78."""
     e, included = two_values(40_000, 1.0, -1.0)
-    messages = one_round((Estimated(),), e, 2.0)
+    messages = one_round((EstimatedSensitivity(),), e, 2.0)
     claimed, true = 1.0, 1 / 0.78
     found = score_transcripts(messages, included).lower(DELTA, 0.95)
     assert 1.1 * claimed < found <= true
@@ -117,14 +117,14 @@ def test_private_initial_vectors_need_the_certified_sensitivity():
     """`replacement` covers perturbations only; private initial vectors need `certified` with their diameter."""
     s, included = two_values(4000, 5.0, -5.0)
     e = np.zeros_like(s)
-    known = one_round((Certified.for_graph(ring(3), 1, diameter=10.0),), e, 1.0, s)
+    known = one_round((CertifiedSensitivity.for_graph(ring(3), 1, diameter=10.0),), e, 1.0, s)
     assert 0.5 < score_transcripts(known, included).lower(DELTA, 0.95) <= 1.0
-    unknown = one_round((Replacement(),), e, 1.0, s)
+    unknown = one_round((ReplacementSensitivity(),), e, 1.0, s)
     assert score_transcripts(unknown, included).lower(DELTA, 0.95) > 4.0
 
 
 @dataclass(frozen=True)
-class HalfReplacement(Replacement):
+class HalfReplacement(ReplacementSensitivity):
     """Half of the sensitivity."""
 
     def bound(self, carry, half, e, network):

@@ -27,7 +27,7 @@ def test_the_list_has_a_line_for_each(tacit):
 
 def test_a_thing_is_told_with_its_parameters(tacit):
     said = tacit("list", "dyn-d2p").out
-    assert said.startswith("Dyn-D²P: clipping bound")
+    assert said.startswith("Dyn-D²P: the clipping bound")
     assert "\n  rho_c = 2.0\n" in said
     assert "\n  noise_multiplier: not set" in said
     assert "name" not in [line.split()[0] for line in said.splitlines() if line.startswith("  ")]

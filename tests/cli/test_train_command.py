@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 from tacit.algorithms import algorithms
 from tests.cli.conftest import NO_TARGET, QUICK, setting
-from tests.helpers import heed_ctrl_c
+from tests.helpers import accept_ctrl_c
 
 COMMAND = [str(Path(sys.executable).with_name("tacit")), "train"]
 FILES = {"config.toml", "history.csv", "ledger.sqlite", "models.safetensors", "checkpoint.safetensors", "result.json"}
@@ -160,7 +160,7 @@ def test_ctrl_c_and_resume(tacit, tmp_path):
     with errors.open("w") as file:
         command = [*COMMAND, "--json", "--out", "run", *long]
         pipes = {"stdout": subprocess.PIPE, "stderr": file, "text": True}
-        child = subprocess.Popen(command, cwd=tmp_path, preexec_fn=heed_ctrl_c, **pipes)
+        child = subprocess.Popen(command, cwd=tmp_path, preexec_fn=accept_ctrl_c, **pipes)
         until = time.monotonic() + 60
         while time.monotonic() < until and "round 40 of 300" not in errors.read_text():
             time.sleep(0.01)

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from tacit.privacy.ledger import Ledger
 from tacit.reports.record import Record
 from tests.cli.conftest import NO_TARGET, QUICK, setting
-from tests.helpers import heed_ctrl_c
+from tests.helpers import accept_ctrl_c
 
 COMMAND = [str(Path(sys.executable).with_name("tacit")), "train", "--json"]
 LONG = [
@@ -29,7 +29,7 @@ def run(*args, folder, meanwhile=lambda process, errors: None):
     errors = folder / "errors"
     with errors.open("w") as file:
         pipes = {"stdout": subprocess.PIPE, "stderr": file, "text": True}
-        process = subprocess.Popen([*COMMAND, *args], cwd=folder, preexec_fn=heed_ctrl_c, **pipes)
+        process = subprocess.Popen([*COMMAND, *args], cwd=folder, preexec_fn=accept_ctrl_c, **pipes)
         meanwhile(process, errors)
         out, _ = process.communicate(timeout=300)
     assert "Traceback" not in errors.read_text()

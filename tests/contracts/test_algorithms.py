@@ -1,4 +1,7 @@
-"""What every registered algorithm must pass. A new one is tested here as soon as it is registered."""
+"""The tests that every registered algorithm must pass. They find the algorithms through the registry.
+
+Parameters that an algorithm needs for a small run come from its registration: `algorithms.register(name, example=…)`.
+"""
 
 import dataclasses
 
@@ -12,68 +15,49 @@ from tacit.graphs import Dropout, from_matrices, graphs, require
 from tacit.networks import Simulated, on_threads
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.planning import plan
-from tests.helpers import digits_task, quadratic_task, run_rounds
+from tests.helpers import constant_task, digits_task, example_algorithm, quadratic_task, run_rounds
 
 ROUNDS = 12
-PARAMETERS = {
-    "d2p": {"clip": [1.0] * ROUNDS, "noise_multiplier": [2.0] * ROUNDS},
-    "partpsp": {"share": ("0.weight",), "clip": 0.1},
-    "sgpdp": {"clip": 0.1},
-    "pedfl": {"clip": 0.1},
-    "lt-admm": {"rho": 1.0},
-    "lt-admm-dp": {"rho": 1.0},
-    "prisma": {"average": "gossip"},
-    "dp-norm": {"alpha": 0.0, "local_steps": 2, "lr": 3e-4, "smoothness": 20.0},
-    "ecl": {"local_steps": 2},
-    "dp-sgd": {"local_steps": 1},
-    "dp-admm": {"local_steps": 2},
-    "single-node": {"local_steps": 2},
-}
-PARTIAL = ("partpsp",)  # some parameters stay at their node
-ALGORITHMS = list(algorithms)
-# Irregular and column-stochastic only: without push-sum weights the mean would be far off.
-ONE_WAY = np.array([[0.5, 0.0, 0.5, 0.0], [0.25, 0.5, 0.0, 0.0], [0.25, 0.5, 0.5, 0.5], [0.0, 0.0, 0.0, 0.5]])
-LOPSIDED = from_matrices([ONE_WAY, ONE_WAY[::-1, ::-1]])
+ALGORITHMS = list({algorithms[name]: name for name in algorithms}.values())  # without second names
+# Irregular and only column-stochastic: without push-sum weights the mean would be far off.
+COLUMN_STOCHASTIC = np.array([[0.5, 0.0, 0.5, 0.0], [0.25, 0.5, 0.0, 0.0], [0.25, 0.5, 0.5, 0.5], [0.0, 0.0, 0.0, 0.5]])
+DIRECTED = from_matrices([COLUMN_STOCHASTIC, COLUMN_STOCHASTIC[::-1, ::-1]])
 
 
 def private(name: str, rounds: int = ROUNDS, **params):
-    """The algorithm with noise where it can have some."""
-    known = algorithms.parameters(name)
-    noise = {key: 2.0 for key in ("noise_multiplier", "noise_rate", "sigma", "sigma_first") if key in known}
-    return algorithms.build(name, noise | PARAMETERS.get(name, {}) | params).with_rounds(rounds)
+    """The algorithm's example, with noise if it can add some."""
+    noise = dict.fromkeys(algorithms.noise_parameters(name), 2.0)
+    return example_algorithm(name, rounds, **(noise | algorithms.example(name) | params))
 
 
-def silent(name: str, rounds: int, lr: float):
-    """The algorithm with a clip bound nothing reaches, next to no noise, and no synchronisation."""
-    bound, noise = 1e9, 1e-18
-    if name == "d2p":
-        return private(name, rounds, lr=lr, clip=[bound] * rounds, noise_multiplier=[noise] * rounds)
-    wanted = dict.fromkeys(("clip", "clip_difference"), bound) | {"sync_every": None}
-    # Less than some 1e-12 of what it is added to would drown in the rounding of floats, and is refused.
-    wanted |= {"noise_multiplier": noise, "noise_rate": 1e-21 / lr, "sigma": 1e-12, "sigma_first": 1e-12}
-    if name == "dp-norm":
-        wanted |= {"smoothness": 1e-3}  # there is next to no noise to rest on it
-    if name == "dp-admm":
-        wanted |= {"rho": 0.25 / lr}  # it weighs neighbours against 1/lr
-    known = algorithms.parameters(name)
-    return private(name, rounds, lr=lr, **{key: value for key, value in wanted.items() if key in known})
+def almost_noiseless(name: str, rounds: int, lr: float):
+    """The algorithm with a clipping bound that no gradient reaches, almost no noise, and no synchronisation."""
+    wanted = {"lr": lr, "clip": 1e9, "clip_difference": 1e9, "sync_every": None}
+    # Noise below about 1e-12 of the value it is added to would be lost in rounding, and is refused.
+    wanted |= {"noise_multiplier": 1e-18, "noise_rate": 1e-21 / lr, "b": 1.0, "sigma": 1e-12, "sigma_first": 1e-12}
+    return private(name, rounds, **{key: wanted[key] for key in wanted if key in algorithms.parameters(name)})
+
+
+def keeps_parameters_local(name: str) -> bool:
+    """Whether the example leaves some parameters at their node."""
+    return example_algorithm(name, ROUNDS).share is not None
 
 
 def digits(name: str, **params):
-    return digits_task(share=["0.weight"] if name in PARTIAL else None, **params)
+    return digits_task(share=["0.weight"] if keeps_parameters_local(name) else None, normalise="unit", **params)
 
 
 def quadratic(name: str, **params):
-    return quadratic_task(shared=2 if name in PARTIAL else None, **params)
+    return quadratic_task(shared=2 if keeps_parameters_local(name) else None, **params)
 
 
 def graph_for(name: str, nodes: int):
-    """A graph that changes from round to round, where the method can use one."""
+    """A graph that changes from round to round if the algorithm allows one, else a ring."""
     changing = graphs.build("one-peer-exponential", {"nodes": nodes})
-    return changing if usable(name, changing) else graphs.build("ring", {"nodes": nodes})
+    return changing if accepts(name, changing) else graphs.build("ring", {"nodes": nodes})
 
 
-def usable(name: str, graph) -> bool:
+def accepts(name: str, graph) -> bool:
     try:
         require(graph, *private(name).needs, who=name)
     except TacitError:
@@ -86,19 +70,18 @@ def name(request):
     return request.param
 
 
-def test_consensus_is_reached_without_gradients(name):
+def test_nodes_reach_the_mean_of_their_starting_points_without_gradients(name):
     network = Simulated(graph_for(name, 6))
-    algorithm = silent(name, 200, lr=1e-12)
-    task = quadratic(name)
+    algorithm = almost_noiseless(name, 200, lr=0.1)
+    task = constant_task(shared=2 if keeps_parameters_local(name) else None)
     state = algorithm.start(task, network.graph)
-    numerators = {"x", "s"} & vars(state).keys()
+    mixed = {"x", "s"} & vars(state).keys()
     spread = torch.from_numpy(np.random.default_rng(1).normal(size=(6, task.model.shared)))
-    state = dataclasses.replace(state, **dict.fromkeys(numerators, spread))
-    if "z" in vars(state):  # which starts from x
-        weight = getattr(algorithm, "rho", None)  # of x in z; where there is none, A = ±1 is
+    state = dataclasses.replace(state, **dict.fromkeys(mixed, spread))
+    if "z" in vars(state):  # edge variables start as ρ x, or as ± x if there is no ρ
         edges = network.edges(0)
         sign = torch.from_numpy(np.where(edges.source < edges.target, 1.0, -1.0))[:, None]
-        state = dataclasses.replace(state, z=(sign if weight is None else weight) * spread[edges.row])
+        state = dataclasses.replace(state, z=getattr(algorithm, "rho", sign) * spread[edges.row])
     for t in range(200):
         state = algorithm.round(t, state, task, network)
     shared, _ = task.split(algorithm.models(state))
@@ -106,30 +89,36 @@ def test_consensus_is_reached_without_gradients(name):
 
 
 @pytest.mark.parametrize("graph", ["ring", "one-peer-exponential"])
-def test_without_noise_the_mean_reaches_the_optimum_of_a_quadratic(name, graph):
+def test_mean_reaches_the_optimum_of_a_quadratic_without_noise(name, graph):
     task = quadratic(name)
     network = Simulated(graphs.build(graph, {"nodes": 6}))
-    if not usable(name, network.graph):
-        pytest.skip(f"{name} has no use for {graph}")
-    algorithm = silent(name, 400, lr=0.1)
+    if not accepts(name, network.graph):
+        pytest.skip(f"{name} does not accept {graph}")
+    algorithm = almost_noiseless(name, 400, lr=0.1)
     shared, local = task.split(algorithm.models(run_rounds(algorithm, task, network, 400)))
     optimum, _ = task.split(task.data.x.double().mean(0)[None])
     assert torch.allclose(shared.mean(0), optimum, atol=1e-6)
-    # What stays at a node goes to the optimum of its own records.
+    # Local parameters reach the optimum of the node's own records.
     _, own = task.split(torch.stack([task.data.x[shard].double().mean(0) for shard in task.shards]))
     assert torch.allclose(local, own, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", [name for name in ALGORITHMS if usable(name, LOPSIDED)])
-def test_on_a_directed_graph_the_weights_undo_the_bias(name):
+def directed_updates():
+    """One name per class of algorithms that accept directed graphs, with and without noise."""
+    names = [name for name in ALGORITHMS if accepts(name, DIRECTED)]
+    return {(type(private(name)), bool(algorithms.noise_parameters(name))): name for name in names}.values()
+
+
+@pytest.mark.parametrize("name", directed_updates())
+def test_push_sum_weights_remove_the_bias_of_a_directed_graph(name):
     task = quadratic(name, nodes=4)
-    algorithm = silent(name, 3000, lr=0.002)
-    state = run_rounds(algorithm, task, Simulated(LOPSIDED), 3000)
+    algorithm = almost_noiseless(name, 3000, lr=0.002)
+    state = run_rounds(algorithm, task, Simulated(DIRECTED), 3000)
     optimum = task.data.x.double().mean(0)
     assert torch.allclose(algorithm.models(state), optimum.expand(4, -1), atol=0.02)
 
 
-def test_same_seed_same_run_and_another_seed_another(name):
+def test_same_seed_gives_the_same_run_and_another_seed_another(name):
     network = Simulated(graphs.build("ring", {"nodes": 5}))
     results = [run_rounds(private(name), digits(name, seed=seed), network, ROUNDS) for seed in (0, 0, 1)]
     models = [private(name).models(state) for state in results]
@@ -138,52 +127,52 @@ def test_same_seed_same_run_and_another_seed_another(name):
 
 
 @pytest.mark.parametrize("sampling", ["poisson", "without-replacement", "permutation"])
-def test_one_node_a_thread_gives_the_same_run(name, sampling):
+def test_one_node_per_thread_gives_the_same_run(name, sampling):
     plain = graph_for(name, 5)
     dropping = Dropout(plain, links=0.2, nodes=0.1, seed=0)
-    graph = dropping if usable(name, dropping) else plain
-    task = digits(name, sampling=sampling)
+    graph = dropping if accepts(name, dropping) else plain
+    task = digits(name, sampling=sampling, dtype=torch.float64)
     algorithm = private(name)
     together = algorithm.models(run_rounds(algorithm, task, Simulated(graph), ROUNDS))
 
     def host(network):
-        mine = task.host(network.nodes, Ledger())
-        state = run_rounds(algorithm, mine, network, ROUNDS)
-        return algorithm.models(state), list(mine.ledger.releases())
+        hosted = task.host(network.nodes, Ledger())
+        state = run_rounds(algorithm, hosted, network, ROUNDS)
+        return algorithm.models(state), list(hosted.ledger.releases())
 
     apart = on_threads(graph, host)
-    assert torch.allclose(torch.cat([models for models, _ in apart]), together, atol=1e-6)
-    # Each thread's ledger is its node's column of the simulation's.
-    for row, (_, lines) in enumerate(apart):
-        whole = list(task.ledger.releases())
-        assert len(lines) == len(whole)
-        for one, line in zip(lines, whole, strict=True):
-            assert one.multipliers.tolist() == [line.multipliers[row]]
-            assert one.rates.tolist() == [line.rates[row]]
+    assert torch.allclose(torch.cat([models for models, _ in apart]), together, atol=1e-9)
+    # The ledger of each thread is its node's column of the simulation's ledger.
+    whole = list(task.ledger.releases())
+    for row, (_, releases) in enumerate(apart):
+        assert len(releases) == len(whole)
+        for one, all_nodes in zip(releases, whole, strict=True):
+            assert one.multipliers.tolist() == [all_nodes.multipliers[row]]
+            assert one.rates.tolist() == [all_nodes.rates[row]]
 
 
-def test_the_ledger_holds_what_was_planned(name):
+def test_ledger_holds_what_was_planned(name):
     task = digits(name)
     graph = graphs.build("ring", {"nodes": 5})
     algorithm = private(name).bind(task, graph)
     run_rounds(algorithm, task, Simulated(graph), ROUNDS)
     planned = plan(algorithm.privacy, ROUNDS, algorithm.privacy.sampling(task), task.nodes)
-    made = list(task.ledger.releases())
-    assert len(made) == len(planned) > 0
-    for one, other in zip(made, planned, strict=True):
+    released = list(task.ledger.releases())
+    assert len(released) == len(planned) > 0
+    for one, other in zip(released, planned, strict=True):
         assert (one.step, one.purpose, one.mechanism.name) == (other.step, other.purpose, other.mechanism.name)
         assert one.multipliers.tolist() == other.multipliers.tolist()
         assert (one.sampling.kind, one.sampling.relation) == (other.sampling.kind, other.sampling.relation)
     assert task.ledger.unreleased == []
 
 
-def test_a_graph_it_cannot_use_is_refused(name):
-    cut = from_matrices([np.eye(4)])
+def test_disconnected_graph_is_refused(name):
+    disconnected = from_matrices([np.eye(4)])
     with pytest.raises(TacitError, match="components"):
-        require(cut, *algorithms.build(name, PARAMETERS.get(name, {})).needs, who=name)
+        require(disconnected, *example_algorithm(name, ROUNDS).needs, who=name)
 
 
-def test_a_state_is_tensors_with_a_row_a_node_or_an_edge(name):
+def test_state_has_one_row_per_node_or_edge(name):
     task = digits(name)
     algorithm = private(name)
     state = algorithm.start(task, graphs.build("ring", {"nodes": 5}))

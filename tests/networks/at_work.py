@@ -18,7 +18,7 @@ from tacit.graphs import Dropout, graphs
 from tacit.networks import Cluster, RankCoordinator, Simulated, joined
 from tacit.networks.ranks import MEETING
 from tacit.privacy.ledger import Ledger
-from tests.contracts.test_algorithms import LOPSIDED, ROUNDS, digits, graph_for, private, usable
+from tests.contracts.test_algorithms import DIRECTED, ROUNDS, accepts, digits, graph_for, private
 from tests.helpers import run_rounds
 
 NODES = 7
@@ -28,7 +28,7 @@ VERBS = {
     "star": graphs.build("star", {"nodes": NODES}),
     "erdos-renyi": graphs.build("erdos-renyi", {"nodes": NODES, "p": 0.5, "seed": 1}),
     "one-peer-exponential": graphs.build("one-peer-exponential", {"nodes": NODES}),
-    "directed": LOPSIDED,
+    "directed": DIRECTED,
     "drop-out": Dropout(graphs.build("d-out", {"nodes": NODES, "d": 3}), links=0.3, nodes=0.1, seed=2),
 }
 
@@ -39,8 +39,8 @@ def cases():
     for name in algorithms:
         plain = graph_for(name, NODES)
         dropping = Dropout(plain, links=0.2, nodes=0.1, seed=0)
-        yield name, name, dropping if usable(name, dropping) else plain
-        if usable(name, lopsided):
+        yield name, name, dropping if accepts(name, dropping) else plain
+        if accepts(name, lopsided):
             yield f"{name} on a directed graph", name, lopsided
     yield "dp-norm, asynchronous", "dp-norm", graph_for("dp-norm", NODES)
 

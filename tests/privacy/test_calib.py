@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tacit.algorithms.d2p_privacy import paper_mu0
 from tacit.errors import TacitError
 from tacit.privacy import Gaussian, calibrate, epsilon
-from tacit.privacy.claims import paper_mu0
 from tacit.privacy.gdp import epsilon_to_mu
 from tests.privacy.streams import poisson, repeated, sampling, stream
 

@@ -15,7 +15,7 @@ import tomli_w
 
 from tacit.reproduce.cells import expand
 from tacit.reproduce.files import read
-from tests.helpers import heed_ctrl_c
+from tests.helpers import accept_ctrl_c
 
 QUICK = ("reproduce", "tiny/one", "--quick", "--jobs", "1")
 FOLDER = Path("runs/reproduce/tiny/one-quick")
@@ -160,7 +160,7 @@ def test_processes_side_by_side_and_ctrl_c(tacit, tiny):
         "--json",
     ]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    running = subprocess.Popen(command, **pipes, preexec_fn=heed_ctrl_c, start_new_session=True)
+    running = subprocess.Popen(command, **pipes, preexec_fn=accept_ctrl_c, start_new_session=True)
     deadline = time.monotonic() + 120
     while not list(CELLS.glob("*.json")) and running.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)

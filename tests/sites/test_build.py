@@ -155,7 +155,7 @@ def test_named_labels(node):
         ({}, {"data": {"name": "own.py:wrong"}}, "own.py:wrong must return a Dataset"),
         ({"batch": {"size": 500}}, {}, "node 1 has 200 records, fewer than a batch of 500"),
         ({"privacy": {"epsilon": 2.0, "delta": 1e-3, "budget": 1.0}}, {}, "does not cover all 4 rounds"),
-        ({"algorithm": {"name": "sgp"}}, {}, "SGP has no noise to calibrate"),
+        ({"algorithm": {"name": "sgp"}}, {}, "SGP adds no noise"),
         ({"algorithm": {"name": "dyn-d2p", "noise_multiplier": 1.0}}, {}, "both set the noise"),
     ],
 )

@@ -1,19 +1,33 @@
-"""The methods. Importing this package registers them all; a user's own needs only to be an `Algorithm`."""
+"""The algorithms. Every module of this package is imported, and every algorithm in it is registered.
 
-from tacit.algorithms.algorithm import Algorithm, algorithms, at_nodes
+A user's own algorithm derives from `Algorithm`; it needs no registration if a config names its file.
+"""
+
+from tacit.algorithms.algorithm import Algorithm, algorithms, scatter_nodes, select_nodes
+from tacit.algorithms.compressors import Compressor, compressors
+from tacit.algorithms.d2p import D2P, PushSumState, const_d2p, dyn_c_d2p, dyn_d2p, dyn_mu_d2p, sgp
 from tacit.algorithms.dpadmm import DPADMM
 from tacit.algorithms.dpnorm import DPNorm, ecl
-from tacit.algorithms.dpps import DPPS, Consensus
-from tacit.algorithms.dpsgd import DPSGD, SingleNode, single_node
+from tacit.algorithms.dpps import DPPS, DPPSState
+from tacit.algorithms.dpps_algorithm import DPPSAlgorithm
+from tacit.algorithms.dpsgd import DPSGD, ModelState, SingleNode, single_node
 from tacit.algorithms.ltadmm import LTADMM, lt_admm
 from tacit.algorithms.partpsp import SGPDP, PartPSP
 from tacit.algorithms.pedfl import PEDFL
 from tacit.algorithms.porter import Porter
 from tacit.algorithms.prisma import Prisma
 from tacit.algorithms.privacy_plan import Nodes, PrivacyPlan
-from tacit.algorithms.pushsum import D2P, PushSum, const_d2p, dyn_c_d2p, dyn_d2p, dyn_mu_d2p, sgp
-from tacit.algorithms.schedules import Geometric, Listed, Schedule, Steps
-from tacit.algorithms.sensitivity import Certified, Estimated, Real, Replacement, Sensitivity
+from tacit.algorithms.schedules import Geometric, Listed, Schedule, StepDecay
+from tacit.algorithms.sensitivity import (
+    CertifiedSensitivity,
+    EstimatedSensitivity,
+    RealSensitivity,
+    ReplacementSensitivity,
+    SensitivityMode,
+)
+from tacit.registry import discover
+
+discover("tacit.algorithms")
 
 __all__ = [
     "D2P",
@@ -24,32 +38,37 @@ __all__ = [
     "PEDFL",
     "SGPDP",
     "Algorithm",
-    "Certified",
-    "Consensus",
+    "CertifiedSensitivity",
+    "Compressor",
     "DPNorm",
-    "Estimated",
+    "DPPSAlgorithm",
+    "DPPSState",
+    "EstimatedSensitivity",
     "Geometric",
     "Listed",
+    "ModelState",
     "Nodes",
     "PartPSP",
     "Porter",
     "Prisma",
     "PrivacyPlan",
-    "PushSum",
-    "Real",
-    "Replacement",
+    "PushSumState",
+    "RealSensitivity",
+    "ReplacementSensitivity",
     "Schedule",
-    "Sensitivity",
+    "SensitivityMode",
     "SingleNode",
-    "Steps",
+    "StepDecay",
     "algorithms",
-    "at_nodes",
+    "compressors",
     "const_d2p",
     "dyn_c_d2p",
     "dyn_d2p",
     "dyn_mu_d2p",
     "ecl",
     "lt_admm",
+    "scatter_nodes",
+    "select_nodes",
     "sgp",
     "single_node",
 ]

@@ -1,10 +1,16 @@
-"""The contract of every method: parameters in, one round at a time, no loop over nodes, no idea of the runtime."""
+"""The contract of every algorithm: start, one round at a time, models; and the registry of all algorithms.
+
+A new algorithm is one file in this package (or in a user's own folder): a frozen dataclass that derives from
+`Algorithm`, registered with `@algorithms.register("name")`. The contract tests, the audit, `tacit compare` and
+`tacit list` find it through the registry.
+"""
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, get_type_hints
 
 import numpy as np
 from torch import Tensor
@@ -13,7 +19,7 @@ from tacit.algorithms.privacy_plan import Nodes, PrivacyPlan
 from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.networks import Network
-from tacit.privacy.ledger import Array
+from tacit.privacy import Array
 from tacit.registry import Registry
 from tacit.tasks import Task
 
@@ -22,15 +28,27 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class Algorithm(ABC, Generic[S]):
-    """A frozen dataclass of the paper's parameters. Its state `S` is a dataclass of tensors with a leading axis n.
+    """A decentralised learning algorithm: a frozen dataclass of the paper's parameters.
 
-    `privacy` plans what `round` releases. `rounds` is the paper's K, set by the run. A method that can
-    leave some parameters at their node (`partial`) has patterns of names of those it shares in `share`; the `local`
-    ones learn from gradients with the same noise, or from exact ones.
+    An algorithm computes with all hosted nodes at once: every tensor of its state `S` (a dataclass) has one row per
+    hosted node, or one row per directed edge. It never loops over nodes and does not depend on the runtime.
+
+    In a state, `x` or `s` are the parameters that nodes mix and `z` are the variables of edges; the contract tests
+    use these names.
+
+    Attributes:
+        needs: Properties that the graph must have; see `tacit.graphs.require`.
+        partial: Whether the algorithm can leave some parameters at their node (`share`).
+        noise_parameters: Names of the parameters that set the noise level. A target ε replaces them.
+        rounds: Number of rounds, the paper's K, T or R; set by the run.
+        share: Patterns of the names of the parameters that nodes share; None shares all.
+        local: Whether parameters that are not shared learn from gradients with the same noise ("private") or from
+            exact ones ("exact").
     """
 
     needs: ClassVar[tuple[str, ...]] = ("column-stochastic", "connected")
     partial: ClassVar[bool] = False
+    noise_parameters: ClassVar[tuple[str, ...]] = ()
 
     rounds: int = field(default=1, kw_only=True)
     share: tuple[str, ...] | None = field(default=None, kw_only=True)
@@ -39,70 +57,105 @@ class Algorithm(ABC, Generic[S]):
     @property
     @abstractmethod
     def title(self) -> str:
-        """What the paper calls it."""
+        """The name in the paper, as reports show it."""
 
     @abstractmethod
     def start(self, task: Task, graph: Graph) -> S:
-        """The state before round 0."""
+        """Return the state before round 0."""
 
     @abstractmethod
     def round(self, t: int, state: S, task: Task, network: Network) -> S:
-        """The state after round t. The given one stays as it is: a run that is stopped half-way goes back to it."""
+        """Return the state after round t.
+
+        The given state must not be modified: an interrupted run returns to it.
+        """
 
     @abstractmethod
     def models(self, state: S) -> Tensor:
-        """Each hosted node's model, (n, d)."""
+        """Return the model of each hosted node, (n, d)."""
 
     @property
     def privacy(self) -> PrivacyPlan:
-        """What it releases, what its paper claims, and what the guarantee assumes."""
+        """What the algorithm releases, what its paper claims and what the guarantee assumes."""
         return PrivacyPlan(self)
 
     @property
     def bounds(self) -> Literal["all", "shared"]:
-        """Whose gradients are clipped: those of all parameters, or of the shared ones only."""
+        """Which gradients are clipped: those of all parameters, or of the shared ones only."""
         return "all" if self.local == "private" else "shared"
-
-    def traces(self, state: S) -> dict[str, Tensor]:
-        """Numbers worth a curve over the rounds, one a hosted node (n,) each."""
-        return {}
-
-    def norms(self, state: S) -> dict[str, Tensor]:
-        """Norms of the state's parts, one a hosted node (n,) each; the history has their mean."""
-        return {"primal_norm": self.models(state).norm(dim=1)}
-
-    def with_rounds(self, rounds: int) -> Self:
-        """The same method for a run of so many rounds."""
-        return replace(self, rounds=rounds)
-
-    def bind(self, task: Task, graph: Graph) -> Self:
-        """The same method, with what its noise needs to know of the task and the graph."""
-        return self
 
     @property
     def tolerates_dropout(self) -> bool:
-        """Whether nodes may go on without one that is silent: they only mix, and push-sum weights go with the values,
-        so that whatever is kept back of one is kept back of the other."""
+        """Whether a round can finish without a node that does not answer.
+
+        This holds if nodes only mix, and push-sum weights travel with the values: then a missing message is missing
+        in numerator and weight alike.
+        """
         return False
 
+    def traces(self, state: S) -> dict[str, Tensor]:
+        """Return quantities to plot over the rounds, each with one number per hosted node (n,)."""
+        return {}
+
+    def norms(self, state: S) -> dict[str, Tensor]:
+        """Return norms of parts of the state, each (n,); the history shows their means."""
+        return {"primal_norm": self.models(state).norm(dim=1)}
+
+    def with_rounds(self, rounds: int) -> Self:
+        """Return the same algorithm for a run of `rounds` rounds."""
+        return replace(self, rounds=rounds)
+
+    def bind(self, task: Task, graph: Graph) -> Self:
+        """Return the same algorithm with the noise level that its parameters mean for this task and graph."""
+        return self
+
     def with_noise(self, scale: Array) -> Self:
-        """The same method with its noise multipliers scaled, node by node: `scale` has an entry for every node."""
-        raise TacitError(
-            f"{self.title} has no noise to calibrate: leave out privacy.epsilon, or choose a private method"
-        )
+        """Return the same algorithm with its noise multipliers times `scale`, which has one entry per node."""
+        raise TacitError(f"{self.title} adds no noise: leave out privacy.epsilon, or choose a private algorithm")
 
 
-def at_nodes(values: float | Array, nodes: Nodes) -> Array:
-    """What is one for all, or one for each node of the network by its id, at these nodes."""
+def no_noise_level(title: str, *parameters: str) -> TacitError:
+    """The error for an algorithm that is to add noise but has no noise level."""
+    keys = " and ".join(f"algorithm.{key}" for key in parameters)
+    return TacitError(f"{title}: no noise level: set privacy.epsilon (Python: epsilon=) or {keys}")
+
+
+def check_positive(title: str, **values: float | None) -> None:
+    """Raise an error unless every value is None or positive and finite."""
+    for key, value in values.items():
+        if value is not None and not 0 < value < np.inf:
+            raise TacitError(f"{title}: {key} must be positive and finite, got {value}")
+
+
+def check_non_negative(title: str, **values: float | None) -> None:
+    """Raise an error unless every value is None or non-negative and finite."""
+    for key, value in values.items():
+        if value is not None and not 0 <= value < np.inf:
+            raise TacitError(f"{title}: {key} must be 0 or more and finite, got {value}")
+
+
+def select_nodes(values: float | Array, nodes: Nodes) -> Array:
+    """Return the values of the given nodes from one value for all nodes, or from one value per node of the network."""
     array = np.asarray(values, np.float64)
     return array[nodes] if array.ndim else np.full(len(nodes), array)
 
 
-def by_id(values: Array, nodes: Nodes) -> Array:
-    """Values of these nodes at the places of their ids; other nodes are hosted elsewhere."""
-    placed = np.full(nodes.max() + 1, np.nan)
-    placed[nodes] = values
-    return placed
+def scatter_nodes(values: Array, nodes: Nodes) -> Array:
+    """Return an array indexed by node id that holds the values of the given nodes; NaN for nodes hosted elsewhere."""
+    scattered = np.full(nodes.max() + 1, np.nan)
+    scattered[nodes] = values
+    return scattered
 
 
-algorithms: Registry[Algorithm[Any]] = Registry("algorithm", given=("rounds", "scale", "name"))
+class AlgorithmRegistry(Registry[Algorithm[Any]]):
+    """All algorithms by the names that configs use."""
+
+    def noise_parameters(self, name: str) -> tuple[str, ...]:
+        """Return the parameters of `name` that set its noise level; empty for an algorithm without privacy."""
+        maker = self[name]
+        made = maker if inspect.isclass(maker) else get_type_hints(maker).get("return")
+        known = self.parameters(name)
+        return tuple(key for key in getattr(made, "noise_parameters", ()) if key in known)
+
+
+algorithms = AlgorithmRegistry("algorithm", given=("rounds", "scale", "name"))

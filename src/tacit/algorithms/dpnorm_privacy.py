@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import optimize
 
-from tacit.algorithms.algorithm import at_nodes
+from tacit.algorithms.algorithm import no_noise_level, select_nodes
 from tacit.algorithms.privacy_plan import Nodes, PrivacyPlan
 from tacit.errors import TacitError
 from tacit.graphs import Graph
-from tacit.privacy.bounded import Sampling
-from tacit.privacy.claims import dp_norm_claim, dp_norm_j
-from tacit.privacy.ledger import Array
-from tacit.privacy.mechanism import Exact, Gaussian, Mechanism, Unproven
-from tacit.privacy.release import Release
+from tacit.privacy import Array, Exact, Gaussian, Mechanism, Release, Sampling, Unproven
 from tacit.tasks import Task
 
 if TYPE_CHECKING:
@@ -24,7 +22,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DPNormPrivacy(PrivacyPlan):
-    """One noised model per round and node."""
+    """One noised model per round and node.
+
+    Claim: Theorem 1.
+
+    Formal guarantee:
+
+    - A round releases w + n. One record moves w by at most Δ₂ (`sensitivity`), so R rounds are √R Δ₂/σ-GDP, exactly.
+    - Clipping bounds the gradient of every record by G. L-smoothness of every record's loss is an assumption.
+    - There is no guarantee if the round's noise covers more than one value (`reuses_noise`).
+    """
 
     algorithm: DPNorm
 
@@ -35,7 +42,7 @@ class DPNormPrivacy(PrivacyPlan):
     @property
     def notes(self) -> tuple[str, ...]:
         return (
-            "A node's own model has no noise on it: what is guaranteed is what its messages tell, not the model, nor "
+            "The guarantee covers a node's messages. It does not cover the node's own model, which has no noise, or "
             "accuracies, losses and norms measured on models.",
         )
 
@@ -43,12 +50,13 @@ class DPNormPrivacy(PrivacyPlan):
         return Sampling("none", np.ones(task.n), "replace-one")
 
     def mechanism(self, nodes: Nodes) -> Mechanism:
+        """Return the mechanism of every round."""
         if self.algorithm.sigma == 0:
             return Exact()
         if self.algorithm.scale is None:
-            raise TacitError(f"{self.algorithm.title}: no noise level: set privacy.epsilon or algorithm.sigma")
-        law = Gaussian(at_nodes(self.algorithm.scale, nodes))
-        return Unproven(law) if self.reuses_noise else law
+            raise no_noise_level(self.algorithm.title, *self.algorithm.noise_parameters)
+        gaussian = Gaussian(select_nodes(self.algorithm.scale, nodes))
+        return Unproven(gaussian) if self.reuses_noise else gaussian
 
     @property
     def reuses_noise(self) -> bool:
@@ -59,7 +67,7 @@ class DPNormPrivacy(PrivacyPlan):
         return [Release(t, "model", self.mechanism(nodes), sampling)]
 
     def paper_noise(self, sampling: Sampling, epsilon: float, delta: float) -> Array:
-        """J of Theorem 1."""
+        """Return J of Theorem 1."""
         return np.full(len(sampling.rate), dp_norm_j(epsilon, delta, self.algorithm.rounds))
 
     def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
@@ -79,43 +87,75 @@ class DPNormPrivacy(PrivacyPlan):
 
         A Poisson batch may contain all d_i records and is still divided by B, so L is multiplied by d_i/B there.
         """
-        method, smoothness, poisson = self.algorithm, self._smoothness(task), task.sampler.kind == "poisson"
+        algorithm, smoothness, poisson = self.algorithm, self._smoothness(task), task.sampler.kind == "poisson"
         degree = graph.out_degrees(0)[task.nodes].astype(np.float64)
-        eta = method.eta(degree)
-        gamma = 1 + method.alpha * eta
-        shrink = gamma / (gamma + eta * method.lr * degree)
+        eta = algorithm.eta(degree)
+        gamma = 1 + algorithm.alpha * eta
+        shrink = gamma / (gamma + eta * algorithm.lr * degree)
         load = task.sizes / task.sampler.batch if poisson else 1.0
-        growth = shrink * (abs(1 - method.lr * task.model.weight_decay) + method.lr * smoothness * load)
+        growth = shrink * (abs(1 - algorithm.lr * task.model.weight_decay) + algorithm.lr * smoothness * load)
         if not (growth < 1).all():
             raise TacitError(
-                f"{method.title}: with lr = {method.lr:g} and L = {smoothness:g} the steps are not contractions, so no "
-                f"sensitivity is known: set a smaller lr{', or use batches of a fixed size' if poisson else ''}"
+                f"{algorithm.title}: with lr = {algorithm.lr:g} and L = {smoothness:g} the steps are not contractions, "
+                f"so no sensitivity is known: set a smaller lr{', or use batches of a fixed size' if poisson else ''}"
             )
-        once = 2 * method.lr * method.clip / task.sampler.batch
+        once = 2 * algorithm.lr * algorithm.clip / task.sampler.batch
         fading = 1 / (1 - growth**task.sampler.period)
-        whole_epochs = method.local_steps % task.sampler.period == 0
+        whole_epochs = algorithm.local_steps % task.sampler.period == 0
         lasting: Array = shrink * np.where(whole_epochs, fading, 1 + growth * fading)
-        if method.bound == "contraction":
+        if algorithm.bound == "contraction":
             return once * lasting
         c = 1 + 2 * (gamma + 1)
-        limit = float((1 / np.maximum(c * method.local_steps * smoothness, 1e-300)).min())
-        if method.lr > limit:
-            raise TacitError(f"{method.title}: Lemma 1 needs lr at most 1/(cKL) = {limit:.4g}, got {method.lr:g}")
-        times = method.local_steps * task.sampler.batch / task.sizes + 1
+        limit = float((1 / np.maximum(c * algorithm.local_steps * smoothness, 1e-300)).min())
+        if algorithm.lr > limit:
+            raise TacitError(f"{algorithm.title}: Lemma 1 needs lr at most 1/(cKL) = {limit:.4g}, got {algorithm.lr:g}")
+        times = algorithm.local_steps * task.sampler.batch / task.sizes + 1
         lemma: Array = once * np.maximum(c * times, lasting)
         return lemma
 
     def _smoothness(self, task: Task) -> float:
-        """L as the user states it; refused if it is below a known bound of the model."""
-        method = self.algorithm
-        if method.smoothness is None:
+        """Return L as the user states it; raise an error if it is below the known smoothness of the model."""
+        algorithm = self.algorithm
+        if algorithm.smoothness is None:
             raise TacitError(
-                f"{method.title}: the sensitivity depends on the smoothness of the loss: set smoothness to L "
+                f"{algorithm.title}: the sensitivity depends on the smoothness of the loss: set smoothness to L "
                 "(0.5 for logistic regression without biases on records of unit norm)"
             )
         known = task.smoothness
-        if known is not None and known > method.smoothness * (1 + 1e-6):
+        if known is not None and known > algorithm.smoothness * (1 + 1e-6):
             raise TacitError(
-                f"{method.title}: smoothness must be at least {known:.4g} on these records, got {method.smoothness:g}"
+                f"{algorithm.title}: smoothness must be at least {known:.4g} on these records, "
+                f"got {algorithm.smoothness:g}"
             )
-        return method.smoothness
+        return algorithm.smoothness
+
+
+def dp_norm_j(epsilon: float, delta: float, rounds: int) -> float:
+    """Return J of Theorem 1 with Eq. 8: the noise multiplier σ/Δ₂ that the paper claims gives (ε, δ) after R rounds.
+
+    >>> round(dp_norm_j(1.0, 1e-3, 2000), 1), round(dp_norm_j(0.5, 1e-3, 2000))
+    (167.7, 312)
+    """
+    if not (epsilon > 0 and 0 < delta < 1):
+        raise TacitError(f"DP-Norm's Theorem 1 needs ε > 0 and 0 < δ < 1, got {epsilon} and {delta}")
+    length = math.log(math.e + math.sqrt(2 * epsilon) / ((1 + math.sqrt(1 + epsilon)) * delta))
+    h = (1 + math.sqrt(1 + epsilon / length)) ** 2 / 4
+    first = 2 * h * rounds / epsilon**2 * math.log(math.e + epsilon / (math.sqrt(2 * h) * delta))
+    return math.sqrt(max(first, rounds / (2 * epsilon)))
+
+
+def dp_norm_claim(multiplier: float, delta: float, rounds: int) -> float:
+    """Return the ε that Theorem 1 claims for a noise multiplier, the inverse of J(ε). Not a guarantee.
+
+    >>> round(dp_norm_claim(167.7, 1e-3, 2000), 3)
+    1.0
+    """
+
+    def excess(log_epsilon: float) -> float:
+        return math.log(dp_norm_j(math.exp(log_epsilon), delta, rounds) / multiplier)
+
+    if excess(40.0) > 0:
+        return math.inf  # almost no noise
+    if excess(-40.0) < 0:
+        return 0.0
+    return math.exp(float(optimize.brentq(excess, -40.0, 40.0, xtol=1e-12)))

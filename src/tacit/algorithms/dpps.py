@@ -1,4 +1,4 @@
-"""DPPS: push-sum whose messages are private, a protocol that any algorithm with perturbations can stand on."""
+"""DPPS: perturbed push-sum with private messages, a protocol for algorithms that perturb a shared vector."""
 
 from __future__ import annotations
 
@@ -10,30 +10,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tacit.algorithms.sensitivity import Estimated, Real, Sensitivity
+from tacit.algorithms.sensitivity import SensitivityMode
 from tacit.errors import TacitError
 from tacit.networks import Network
-from tacit.privacy.bounded import Bounded, Sampling
-from tacit.privacy.ledger import Array
-from tacit.privacy.mechanism import Exact, Laplace, Mechanism, Unproven
+from tacit.privacy import Array, Bounded, Exact, Laplace, Mechanism, Sampling, Unproven
 
-C = TypeVar("C", bound="Consensus")
-_BEYOND = 1e15  # a sensitivity whose noise, squared and summed, single precision can hardly hold
-WATCHED = 64  # nodes up to which a simulation looks at every pair of them in every round
+C = TypeVar("C", bound="DPPSState")
+_MAX_SENSITIVITY = 1e15  # beyond it the squared noise overflows single precision
+MAX_MEASURED_NODES = 64  # a simulation measures all pairs of nodes in every round up to this many nodes
 
 
 @dataclass(frozen=True)
-class Consensus:
-    """Shared vector s (n, d_s) and push-sum weight a (n,); y = s / a is what the nodes agree on.
+class DPPSState:
+    """Shared vector s (n, d_s) and push-sum weight a (n,); the nodes agree on y = s / a.
 
-    `carry` is what the sensitivities remember; `seen` (n, 1 + modes) is the last round's real sensitivity (NaN where
-    nobody looked) and what each mode said, the one in use first.
+    `memory` is what the sensitivity modes keep. `sensitivities` (n, 1 + modes) are those of the last round: the real
+    one (NaN if not measured), then that of each mode, the mode in use first.
     """
 
     s: Tensor
     a: Tensor
-    carry: Tensor
-    seen: Tensor
+    memory: Tensor
+    sensitivities: Tensor
 
     @property
     def y(self) -> Tensor:
@@ -42,101 +40,114 @@ class Consensus:
 
 @dataclass(frozen=True)
 class DPPS:
-    """Differentially private perturbed push-sum (Zhou, Xue, Chen: Algorithm 1), with node-level privacy.
+    """Differentially private perturbed push-sum with node-level privacy (Algorithm 1).
 
         s½ = s + e,   n ~ Laplace(0, S/b) per coordinate, S the sensitivity of s½,   send s½ + γ_n n and a
         s, a ← Σ_j W_ij (s½_j + γ_n n_j, a_j),   y = s / a
 
-    `noise` is γ_n / b, one for all nodes or one each; None sends s½ as it is. Every `sync_every` rounds the noised
-    vectors are averaged over the whole network instead. The first of `modes` gives S; the others are watched.
+    Every `sync_every` rounds the noised vectors are averaged over the whole network instead.
 
-    Formal guarantee: all earlier messages being known, the data of a node reach its next one through e alone, and
-    replacing them moves e by at most `e.sensitivity` ≤ S in L1. So a round is (b/γ_n, 0)-DP where S follows from
-    messages and public numbers; where it does not, the release is written down as unproven.
+    Args:
+        noise: Noise multiplier γ_n / b, one for all nodes or one per node; None sends s½ without noise.
+        modes: The first one gives S. A simulation records the others for comparison.
+        sync_every: Number of rounds from one synchronisation to the next; None or 0 never synchronises.
+
+    Formal guarantee:
+
+    - Given all earlier messages, the data of a node affect its next message through e only.
+    - Replacing these data moves e by at most `e.sensitivity` ≤ S in L1, so one round is (b/γ_n, 0)-DP for a node.
+    - This needs an S that follows from messages and public numbers. Otherwise the release is recorded as unproven.
+
+    References:
+        Zhou, Xue, Chen: PartPSP, Algorithm 1 and Theorem 1.
     """
 
     noise: float | Array | None
-    modes: tuple[Sensitivity, ...]
+    modes: tuple[SensitivityMode, ...]
     sync_every: int | None = None
 
-    def start(self, s: Tensor) -> Consensus:
-        """Before round 0, with the nodes' vectors (n, d_s)."""
-        carry = torch.cat([mode.start(s) for mode in self.modes], 1)
-        seen = torch.full((len(s), 1 + len(self.modes)), math.nan, dtype=torch.float64)
-        return Consensus(s, torch.ones(len(s), dtype=s.dtype), carry, seen)
+    def start(self, s: Tensor) -> DPPSState:
+        """Return the state before round 0, in which the nodes' vectors are s (n, d_s)."""
+        memory = torch.cat([mode.start(s) for mode in self.modes], 1)
+        sensitivities = torch.full((len(s), 1 + len(self.modes)), math.nan, dtype=torch.float64)
+        return DPPSState(s, torch.ones(len(s), dtype=s.dtype), memory, sensitivities)
 
     def round(self, t: int, state: C, e: Bounded, network: Network) -> C:
-        """One round with the perturbation e; `e.sensitivity`, twice a public bound on ‖e‖₁, is alike at all nodes."""
+        """Return the state after round t with the perturbation e.
+
+        `e.sensitivity`, which is twice a public bound on ‖e‖₁, must be the same at all nodes.
+        """
         if self.noise is not None:
-            _check(e)
+            _check_perturbation(e)
         half = state.s + e.value
-        carry = torch.split(state.carry, [mode.width for mode in self.modes], 1)
-        seen = self._look(carry, half, e, network)
-        value = Bounded(half.clone(), seen[:, 1].numpy(), "l1", node_level(e), e.step, e.purpose, e.context)
-        sent = self._mechanism(seen).release(value)
+        memory = torch.split(state.memory, [mode.width for mode in self.modes], 1)
+        sensitivities = self._sensitivities(memory, half, e, network)
+        bound = sensitivities[:, 1].numpy()
+        value = Bounded(half.clone(), bound, "l1", node_level_sampling(e), e.step, e.purpose, e.context)
+        sent = self._mechanism(sensitivities).release(value)
         if self.sync_every and (t + 1) % self.sync_every == 0:
             s, a = network.mean(sent).expand_as(sent).contiguous(), torch.ones_like(state.a)
-            after = torch.zeros_like(state.carry)
+            next_memory = torch.zeros_like(state.memory)
         else:
             s, a = network.mix(t, sent, state.a)
-            after = self._carried(t, carry, e, state.s, half, sent, network)
-        return replace(state, s=s, a=a, carry=after, seen=seen)
+            next_memory = self._next_memory(t, memory, e, state.s, half, sent, network)
+        return replace(state, s=s, a=a, memory=next_memory, sensitivities=sensitivities)
 
-    def planned(self) -> Mechanism:
-        """What a round releases by, unless its sensitivity turns out not to hold."""
+    def planned_mechanism(self) -> Mechanism:
+        """Return the mechanism of every round whose sensitivity bound holds."""
         if self.noise is None:
             return Exact()
-        follows_data = isinstance(self.modes[0], Real | Estimated)
-        return Unproven(Laplace(self.noise)) if follows_data else Laplace(self.noise)
+        return Unproven(Laplace(self.noise)) if self.modes[0].depends_on_data else Laplace(self.noise)
 
-    def _mechanism(self, seen: Tensor) -> Mechanism:
-        planned = self.planned()
-        if isinstance(planned, Laplace) and not self.modes[0].holds(float(seen[:, 0].max()), float(seen[:, 1].min())):
-            return Unproven(planned)
-        return planned
+    def _mechanism(self, sensitivities: Tensor) -> Mechanism:
+        planned = self.planned_mechanism()
+        real, bound = float(sensitivities[:, 0].max()), float(sensitivities[:, 1].min())
+        return Unproven(planned) if isinstance(planned, Laplace) and not self.modes[0].holds(real, bound) else planned
 
-    def _look(self, carry: tuple[Tensor, ...], half: Tensor, e: Bounded, network: Network) -> Tensor:
-        """The real sensitivity and each mode's (n, 1 + modes), as far as they can be known here."""
-        first, *watched = zip(self.modes, carry, strict=True)
-        bound = torch.as_tensor(first[0].bound(first[1], half, e, network))
-        if self.noise is not None and not bool((bound < _BEYOND).all()):
+    def _sensitivities(self, memory: tuple[Tensor, ...], half: Tensor, e: Bounded, network: Network) -> Tensor:
+        """Return the real sensitivity and that of each mode (n, 1 + modes); NaN for what is not measured here."""
+        (mode, own_memory), *others = zip(self.modes, memory, strict=True)
+        bound = torch.as_tensor(mode.bound(own_memory, half, e, network))
+        if self.noise is not None and not bool((bound < _MAX_SENSITIVITY).all()):
             raise TacitError(
-                "noise that adds to the sensitivity, which adds to the noise, has grown out of bounds: "
+                f"the sensitivity exceeds {_MAX_SENSITIVITY:g}, because noise and sensitivity increase each other: "
                 'set a smaller sync_every, add less noise, or use sensitivity = "replacement"'
             )
-        found: list[float | Tensor] = [math.nan, bound, *[math.nan] * len(watched)]
-        if self._watches(network):
+        columns: list[float | Tensor] = [math.nan, bound, *[math.nan] * len(others)]
+        if self._measures(network):
             with network.unmetered():
-                beside = (mode.bound(own, half, e, network) for mode, own in watched)
-                found = [network.diameter(half), bound, *beside]
-        return torch.stack([torch.as_tensor(each, dtype=torch.float64).expand(len(half)) for each in found], 1)
+                compared = [other.bound(its_memory, half, e, network) for other, its_memory in others]
+                columns = [network.diameter(half), bound, *compared]
+        return torch.stack([torch.as_tensor(column, dtype=torch.float64).expand(len(half)) for column in columns], 1)
 
-    def _carried(
-        self, t: int, carry: tuple[Tensor, ...], e: Bounded, s: Tensor, half: Tensor, sent: Tensor, network: Network
+    def _next_memory(
+        self, t: int, memory: tuple[Tensor, ...], e: Bounded, s: Tensor, half: Tensor, sent: Tensor, network: Network
     ) -> Tensor:
-        moved, noise = ((sent - before).abs().sum(1, dtype=torch.float64) for before in (s, half))
-        # What rounding may have hidden of the distance between two vectors.
-        moved += 4 * torch.finfo(sent.dtype).eps * sent.abs().sum(1, dtype=torch.float64)
-        after = [self.modes[0].carried(t, carry[0], e, moved, noise, network)]
+        displacement, noise = ((sent - before).abs().sum(1, dtype=torch.float64) for before in (s, half))
+        # Rounding may hide this much of the distance between two vectors.
+        displacement += 4 * torch.finfo(sent.dtype).eps * sent.abs().sum(1, dtype=torch.float64)
+        parts = [self.modes[0].next_memory(t, memory[0], e, displacement, noise, network)]
         with network.unmetered():
-            for mode, own in zip(self.modes[1:], carry[1:], strict=True):
-                after.append(mode.carried(t, own, e, moved, noise, network) if self._watches(network) else own)
-        return torch.cat(after, 1)
+            for mode, own in zip(self.modes[1:], memory[1:], strict=True):
+                kept = mode.next_memory(t, own, e, displacement, noise, network) if self._measures(network) else own
+                parts.append(kept)
+        return torch.cat(parts, 1)
 
-    def _watches(self, network: Network) -> bool:
-        return network.omniscient and network.graph.nodes <= WATCHED
+    def _measures(self, network: Network) -> bool:
+        """Whether all pairs of nodes are measured, for comparison."""
+        return network.omniscient and network.graph.nodes <= MAX_MEASURED_NODES
 
 
-def _check(e: Bounded) -> None:
-    """A bound in another norm, or on what one record moves, would pass for one on all the data of a node."""
+def _check_perturbation(e: Bounded) -> None:
+    """Raise an error unless e is bounded in L1, for all data of a node rather than for one record."""
     if e.norm != "l1":
-        raise TacitError('DPPS takes perturbations bounded in L1, not in L2: clip with norm = "l1"')
+        raise TacitError(f'DPPS needs perturbations bounded in L1, got {e.norm}: clip with norm = "l1"')
     if e.sensitivity is not None:
         norms = e.value.abs().sum(1, dtype=torch.float64).numpy()
         if (norms > e.sensitivity / 2 * (1 + 1e-4)).any():
-            raise TacitError("a perturbation is larger than half its sensitivity: that is no bound for a whole node")
+            raise TacitError("a perturbation exceeds half its sensitivity, which is then no bound for a whole node")
 
 
-def node_level(e: Bounded) -> Sampling:
-    """Whatever batches were drawn, all the data of a node are at stake."""
+def node_level_sampling(e: Bounded) -> Sampling:
+    """Return how a DPPS message is accounted: all data of a node may be replaced, whatever batch was drawn."""
     return Sampling("none", np.ones(len(e.context.nodes)), "replace-one")

@@ -1,4 +1,4 @@
-"""Variables that live on edges: one row for each directed edge i → j that starts at a hosted node."""
+"""Variables of edges: tensors with one row per directed edge i → j that starts at a hosted node."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ import torch
 from torch import Tensor
 
 from tacit.graphs import Graph
-from tacit.networks.network import Edges
+from tacit.networks import Edges
 from tacit.tasks import Task
 
 
 @dataclass(frozen=True)
-class OnEdges:
-    """Parameters x (n, d) and edge variables z (E, d)."""
+class EdgeState:
+    """Parameters x (n, d) of the nodes and variables z (E, d) of the edges."""
 
     x: Tensor
     z: Tensor
 
 
-def at_start(task: Task, graph: Graph) -> Edges:
-    """The edges of a static graph before there is a network."""
+def hosted_edges(task: Task, graph: Graph) -> Edges:
+    """Return the edges of a static graph that start at a hosted node; for `start`, which has no network."""
     source, target = graph.edges(0)
-    mine = np.isin(source, task.nodes)
-    row = torch.from_numpy(np.searchsorted(task.nodes, source[mine]))
-    return Edges(source[mine], target[mine], row)
+    hosted = np.isin(source, task.nodes)
+    row = torch.from_numpy(np.searchsorted(task.nodes, source[hosted]))
+    return Edges(source[hosted], target[hosted], row)
 
 
-def gathered(z: Tensor, edges: Edges, n: int) -> Tensor:
-    """Σ_j z_ij (n, d)."""
+def sum_over_neighbours(z: Tensor, edges: Edges, n: int) -> Tensor:
+    """Return Σ_j z_ij for each of the n hosted nodes i, (n, d)."""
     return z.new_zeros(n, z.shape[1]).index_add_(0, edges.row, z)
 
 
 def degrees(edges: Edges, n: int, like: Tensor) -> Tensor:
-    """|N_i| (n, 1)."""
+    """Return the number of neighbours |N_i| of each hosted node (n, 1), in the dtype of `like`."""
     return torch.bincount(edges.row, minlength=n).to(like.dtype)[:, None]

@@ -1,4 +1,4 @@
-"""LT-ADMM and LT-ADMM-DP: several steps at home between exchanges, variables on the edges."""
+"""LT-ADMM and LT-ADMM-DP: ADMM with several local steps between exchanges."""
 
 from __future__ import annotations
 
@@ -9,32 +9,38 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from tacit.algorithms.algorithm import algorithms
-from tacit.algorithms.clipped import Clipped, ClippedPrivacy
-from tacit.algorithms.edges import OnEdges, at_start, degrees, gathered
+from tacit.algorithms.algorithm import algorithms, check_positive
+from tacit.algorithms.edges import EdgeState, degrees, hosted_edges, sum_over_neighbours
+from tacit.algorithms.noisy_gradient import NoisyGradientAlgorithm, NoisyGradientPrivacy
 from tacit.algorithms.privacy_plan import Nodes
-from tacit.errors import TacitError
-from tacit.graphs import Graph
-from tacit.graphs.analysis import largest_laplacian
+from tacit.graphs import Graph, largest_laplacian
 from tacit.networks import Network
-from tacit.privacy.bounded import Sampling
-from tacit.privacy.claims import lt_admm_dp_claim
+from tacit.privacy import Sampling
 from tacit.tasks import Task
 
 
-@algorithms.register("lt-admm-dp")
+@algorithms.register("lt-admm-dp", example={"rho": 1.0})
 @dataclass(frozen=True, kw_only=True)
-class LTADMM(Clipped[OnEdges]):
-    """LT-ADMM-DP: local training ADMM with clipped, noised gradients (Ren et al.: Algorithm 1).
+class LTADMM(NoisyGradientAlgorithm[EdgeState]):
+    """LT-ADMM-DP: ADMM with local training and clipped, noised gradients.
 
         φ⁰ = x,   φ ← φ − (γ ĝ(φ) + β (ρ |N_i| x − Σ_j z_ij)) τ times, the correction frozen,   x ← φ^τ
         send z_ij − 2ρ x_i to j;   z_ij ← ½ z_ij − ½ (z_ji − 2ρ x_j)
 
-    ĝ is the batch's mean of smoothly clipped gradients of records plus N(0, σ_e²); `clip_per = "batch"` clips the mean
-    itself, as the paper does, and leaves one record room to move it by 2ζ.
+    ĝ is the batch's mean of smoothly clipped gradients, plus N(0, σ_e²). The paper clips the batch's mean instead
+    (`clip_per = "batch"`), which one record can move by 2ζ.
 
-    Claim: Eq. 9 with the natural logarithm (the printed 19.6 takes the decimal one). Formal guarantee: the ledger's
-    composition of the subsampled Gaussian mechanisms of all local steps.
+    Args:
+        lr: Step size γ.
+        clip: Clipping bound ζ of the smooth clip ζ/(ζ + ‖g‖) · g.
+        clip_per: Clip each record's gradient ("record") or the batch's mean ("batch").
+        sigma: Standard deviation σ_e of the noise on ĝ; privacy.epsilon sets it instead.
+        beta: Weight β of the correction.
+        rho: Penalty ρ of the augmented Lagrangian.
+        tau: Local steps τ per round.
+
+    References:
+        Ren et al.: LT-ADMM-DP, Algorithm 1.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("undirected", "connected", "static")
@@ -46,9 +52,7 @@ class LTADMM(Clipped[OnEdges]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for key, value in {"beta": self.beta, "rho": self.rho}.items():
-            if not 0 < value < math.inf:
-                raise TacitError(f"{self.name}: {key} must be positive and finite, not {value}")
+        check_positive(self.name, beta=self.beta, rho=self.rho)
 
     @property
     def title(self) -> str:
@@ -59,54 +63,67 @@ class LTADMM(Clipped[OnEdges]):
         return LTADMMPrivacy(self)
 
     @property
-    def steps(self) -> int:
+    def gradients_per_round(self) -> int:
         return self.tau
 
-    def start(self, task: Task, graph: Graph) -> OnEdges:
-        self._check(graph)
+    def start(self, task: Task, graph: Graph) -> EdgeState:
+        self._warn_of_large_beta(graph)
         x = task.initial()
-        return OnEdges(x, self.rho * x[at_start(task, graph).row])
+        return EdgeState(x, self.rho * x[hosted_edges(task, graph).row])
 
-    def round(self, t: int, state: OnEdges, task: Task, network: Network) -> OnEdges:
+    def round(self, t: int, state: EdgeState, task: Task, network: Network) -> EdgeState:
         edges = network.edges(t)
         degree = degrees(edges, task.n, state.x)
-        pull = self.beta * (self.rho * degree * state.x - gathered(state.z, edges, task.n))
+        correction = self.beta * (self.rho * degree * state.x - sum_over_neighbours(state.z, edges, task.n))
         phi = state.x
-        for step in self.draws(t):
-            phi = phi - (self.lr * self.private(phi, step, task) + pull)
+        for step in self.steps(t):
+            phi = phi - (self.lr * self.private_gradient(phi, step, task) + correction)
         received = network.swap(t, state.z - 2 * self.rho * phi[edges.row])
-        return OnEdges(phi, (state.z - received) / 2)
+        return EdgeState(phi, (state.z - received) / 2)
 
-    def models(self, state: OnEdges) -> Tensor:
+    def models(self, state: EdgeState) -> Tensor:
         return state.x
 
-    def _check(self, graph: Graph) -> None:
-        """The paper's β < 2 / (τ λ_u ρ), λ_u the largest eigenvalue of the graph's Laplacian."""
+    def _warn_of_large_beta(self, graph: Graph) -> None:
+        """Warn unless β < 2/(τ λ_u ρ), λ_u the largest eigenvalue of the graph's Laplacian, as the paper requires."""
         largest = largest_laplacian(graph.at(0))
         limit = 2 / (self.tau * largest * self.rho)
         if self.beta >= limit:
             warnings.warn(
-                f"{self.title}: beta = {self.beta:g} is not below 2 / (τ λ_u ρ) = {limit:.4g} "
-                f"(λ_u = {largest:.4g} of this graph), beyond which the paper proves nothing",
+                f"{self.title}: beta = {self.beta:g} is not below 2/(τ λ_u ρ) = {limit:.4g} "
+                f"(λ_u = {largest:.4g} for this graph), so the paper's convergence proof does not apply",
                 stacklevel=3,
             )
 
 
 @dataclass(frozen=True)
-class LTADMMPrivacy(ClippedPrivacy):
-    """τ noised gradients per round and node; the paper's Eq. 9 is the claim."""
+class LTADMMPrivacy(NoisyGradientPrivacy):
+    """τ noised gradients per round and node. Claim: Eq. 9 of the paper."""
 
     algorithm: LTADMM
 
     def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
-        if self.algorithm.sigma == 0 or self.algorithm.clip is None:
+        algorithm = self.algorithm
+        if algorithm.sigma == 0 or algorithm.clip is None:
             return None
-        bound = self.algorithm.clip
-        pairs = set(zip(sampling.rate.tolist(), self.algorithm.deviation(nodes).tolist(), strict=True))
-        return max(lt_admm_dp_claim(rate, sigma / bound, rounds * self.algorithm.tau, delta) for rate, sigma in pairs)
+        bound, steps = algorithm.clip, rounds * algorithm.tau
+        pairs = set(zip(sampling.rate.tolist(), self.noise_std(nodes).tolist(), strict=True))
+        return max(lt_admm_dp_claim(rate, sigma / bound, steps, delta) for rate, sigma in pairs)
 
 
-@algorithms.register("lt-admm")
+def lt_admm_dp_claim(rate: float, multiplier: float, steps: int, delta: float) -> float:
+    """Return the ε of Eq. 9 after Kτ `steps` at sampling rate |B|/m; `multiplier` is σ_e/ζ. Not a guarantee.
+
+    The paper prints 19.6 for the settings below, which is Eq. 9 with a decimal logarithm.
+
+    >>> round(lt_admm_dp_claim(8 / 1000, 0.5, 16_000, 1e-4), 2)
+    25.56
+    """
+    spent = 2 * steps * (rate / multiplier) ** 2
+    return spent + 2 * rate / multiplier * math.sqrt(2 * steps * math.log(1 / delta))
+
+
+@algorithms.register("lt-admm", example={"rho": 1.0})
 def lt_admm(lr: float = 0.1, beta: float = 0.1, rho: float = 0.1, tau: int = 4) -> LTADMM:
-    """LT-ADMM: local training ADMM without privacy: no clip, no noise."""
+    """LT-ADMM: ADMM with local training, without privacy (no clipping, no noise). Parameters as in lt-admm-dp."""
     return LTADMM(lr=lr, beta=beta, rho=rho, tau=tau, clip=None, sigma=0.0)

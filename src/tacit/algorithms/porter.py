@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from tacit.algorithms.algorithm import algorithms
-from tacit.algorithms.clipped import Clipped
-from tacit.compressors import Compressor, compressors
-from tacit.errors import TacitError
+from tacit.algorithms.algorithm import algorithms, check_positive
+from tacit.algorithms.compressors import compressors
+from tacit.algorithms.noisy_gradient import NoisyGradientAlgorithm
 from tacit.graphs import Graph
 from tacit.networks import Network
 from tacit.tasks import Task
 
 
 @dataclass(frozen=True)
-class Tracked:
-    """Parameters x and tracker v; what everyone has been told of them, h and q, with the neighbours' mean of each;
-    the last private gradient p. All (n, d)."""
+class PorterState:
+    """Parameters x, tracker v, public copies h and q of both, the mixed copies Σ_j W_ij h_j and Σ_j W_ij q_j, and the
+    last private gradient p. All have shape (n, d)."""
 
     x: Tensor
     v: Tensor
@@ -34,17 +32,29 @@ class Tracked:
 
 @algorithms.register("porter")
 @dataclass(frozen=True, kw_only=True)
-class Porter(Clipped[Tracked]):
-    """PORTER-DP: gradient tracking with private gradients and compressed messages (Li and Chi).
+class Porter(NoisyGradientAlgorithm[PorterState]):
+    """PORTER-DP: gradient tracking with private gradients and compressed messages.
 
         p = mean of smoothly clipped gradients of records + N(0, σ²)
         v ← v + γ (Σ_j W_ij q_j − q_i) + p − p_old,   send C(v − q),   q ← q + C(v − q)
         x ← x + γ (Σ_j W_ij h_j − h_i) − η v,         send C(x − h),   h ← h + C(x − h)
 
-    η is `lr` and γ `gamma`. With σ = 0 and the batch clipped it is PORTER-GC. Neighbours keep what they were told, so
-    only the compressed differences travel, in two messages a round.
+    Neighbours store the copies h and q, so a node sends only the compressed differences, in two messages per round.
+    With `sigma = 0` and `clip_per = "batch"` this is PORTER-GC.
 
-    Formal guarantee: all that is sent is made of the private gradients p, one release a round.
+    Formal guarantee: all messages are functions of the private gradients p, one release per round and node.
+
+    Args:
+        lr: Step size η.
+        clip: Clipping bound τ of the smooth clip τ/(τ + ‖g‖) · g.
+        clip_per: Clip each record's gradient ("record") or the batch's mean ("batch").
+        sigma: Standard deviation σ of the noise on p; privacy.epsilon sets it instead.
+        gamma: Consensus step size γ.
+        compressor: Compressor C: identity, top-k, random-k or quantise.
+        compression: Parameters of the compressor, such as share or bits.
+
+    References:
+        Li and Chi: PORTER, a baseline of the LT-ADMM-DP paper.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("symmetric", "connected", "static")
@@ -56,34 +66,35 @@ class Porter(Clipped[Tracked]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.gamma < math.inf:
-            raise TacitError(f"{self.name}: gamma must be positive and finite, not {self.gamma}")
-        compressors.build(self.compressor, self.compression)  # what cannot be built is told now
+        check_positive(self.name, gamma=self.gamma)
+        compressors.build(self.compressor, self.compression)  # raises now if name or parameters are wrong
 
     @property
     def title(self) -> str:
         return self.name if self.sigma != 0 else "PORTER-GC"
 
-    def start(self, task: Task, graph: Graph) -> Tracked:
+    def start(self, task: Task, graph: Graph) -> PorterState:
         x = task.initial()
         zero = torch.zeros_like(x)
-        return Tracked(x, zero, x, zero, x, zero, zero)  # all start alike, so the mean of the neighbours' h is x
+        return PorterState(
+            x, zero, x, zero, x, zero, zero
+        )  # all nodes start from the same x, so mixing leaves it as is
 
-    def round(self, t: int, state: Tracked, task: Task, network: Network) -> Tracked:
-        p = self.private(state.x, t, task)
+    def round(self, t: int, state: PorterState, task: Task, network: Network) -> PorterState:
+        p = self.private_gradient(state.x, t, task)
         v = state.v + self.gamma * (state.mixed_q - state.q) + p - state.p
-        told, heard = self._tell(t, v - state.q, "v", task, network)
-        q, mixed_q = state.q + told, state.mixed_q + heard
+        sent, received = self._exchange(t, v - state.q, "v", task, network)
+        q, mixed_q = state.q + sent, state.mixed_q + received
         x = state.x + self.gamma * (state.mixed_h - state.h) - self.lr * v
-        told, heard = self._tell(t, x - state.h, "x", task, network)
-        return Tracked(x, v, state.h + told, q, state.mixed_h + heard, mixed_q, p)
+        sent, received = self._exchange(t, x - state.h, "x", task, network)
+        return PorterState(x, v, state.h + sent, q, state.mixed_h + received, mixed_q, p)
 
-    def models(self, state: Tracked) -> Tensor:
+    def models(self, state: PorterState) -> Tensor:
         return state.x
 
-    def _tell(self, t: int, news: Tensor, what: str, task: Task, network: Network) -> tuple[Tensor, Tensor]:
-        """What is sent of `news`, and the weighted sum of what the neighbours sent."""
-        compress: Compressor = compressors.build(self.compressor, self.compression)
-        told = compress(news, task.noise, task.nodes, t, what)
-        (heard,) = network.mix(t, told, row_bytes=compress.row_bytes(told))
-        return told, heard
+    def _exchange(self, t: int, change: Tensor, purpose: str, task: Task, network: Network) -> tuple[Tensor, Tensor]:
+        """Return C(change) and the weighted sum of the neighbours' compressed changes."""
+        compress = compressors.build(self.compressor, self.compression)
+        sent = compress(change, task.noise, task.nodes, t, purpose)
+        (received,) = network.mix(t, sent, row_bytes=compress.row_bytes(sent))
+        return sent, received

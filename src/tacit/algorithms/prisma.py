@@ -2,49 +2,57 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from tacit.algorithms.algorithm import algorithms
-from tacit.algorithms.clipped import Clipped, ClippedPrivacy
+from tacit.algorithms.algorithm import algorithms, check_positive
+from tacit.algorithms.noisy_gradient import NoisyGradientAlgorithm, NoisyGradientPrivacy
 from tacit.algorithms.privacy_plan import Nodes
 from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.networks import Network
-from tacit.privacy.bounded import Bounded
-from tacit.privacy.mechanism import Gaussian, Mechanism
+from tacit.privacy import Bounded, Gaussian, Mechanism
 from tacit.tasks import Clip, Task
 
 
 @dataclass(frozen=True)
-class Momentum:
-    """Parameters x, those of the round before, and the recursive momentum v; all (n, d)."""
+class PrismaState:
+    """Parameters x, those of the previous round, and the recursive momentum v; all (n, d)."""
 
     x: Tensor
-    before: Tensor
+    previous_x: Tensor
     v: Tensor
 
 
-@algorithms.register("prisma")
+@algorithms.register("prisma", example={"average": "gossip"})
 @dataclass(frozen=True, kw_only=True)
-class Prisma(Clipped[Momentum]):
+class Prisma(NoisyGradientAlgorithm[PrismaState]):
     """PriSMA (as described): recursive momentum from clipped gradients and clipped differences of gradients.
 
         v₀ = clip_C1(g(x₀)) + N(0, σ₀²),   x ← x − γ mean(v)
-        v ← (1 − η)(v + clip_C2(g(x) − g(x_before))) + η clip_C1(g(x)) + N(0, σ₁²), both gradients on one batch
+        v ← (1 − η)(v + clip_C2(g(x) − g(x_previous))) + η clip_C1(g(x)) + N(0, σ₁²), both gradients on the same batch
 
-    Its own text is not at hand; this follows the description in `lr` = γ, `eta`, `clip` = C1, `clip_difference` = C2,
-    `sigma_first` = σ₀ and `sigma` = σ₁. The mean is a server's, or each node's neighbours' (`average = "gossip"`).
+    The paper's text is not available; this follows its description in the LT-ADMM-DP paper.
 
-    Formal guarantee: v is made of the noised terms, one release a round, in which a record takes part by its clipped
-    gradient and its clipped difference: the sensitivity is that of C1 first and of (1 − η) C2 + η C1 then.
+    Args:
+        lr: Step size γ.
+        eta: Momentum parameter η.
+        clip: Clipping bound C1 of gradients.
+        clip_difference: Clipping bound C2 of differences of gradients.
+        clip_per: Clip each record's gradient ("record") or the batch's mean ("batch").
+        sigma: Standard deviation σ₁ of the noise; privacy.epsilon sets it instead.
+        sigma_first: Standard deviation σ₀ of the first round's noise; needed if sigma is set.
+        average: Whether v is averaged by a "server" or x over the neighbours ("gossip").
+
+    References:
+        The baseline PriSMA in Ren et al.: LT-ADMM-DP.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("doubly-stochastic", "connected")
+    noise_parameters: ClassVar[tuple[str, ...]] = ("sigma", "sigma_first")
     name: ClassVar[str] = "PriSMA (as described)"
     norm: ClassVar[Literal["smooth", "l2"]] = "l2"
 
@@ -56,60 +64,67 @@ class Prisma(Clipped[Momentum]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_positive(self.name, clip_difference=self.clip_difference)
         if not 0 < self.eta <= 1:
-            raise TacitError(f"{self.name}: eta lies between 0 and 1, and {self.eta} does not")
-        if not 0 < self.clip_difference < math.inf:
-            raise TacitError(f"{self.name}: clip_difference must be positive and finite, not {self.clip_difference}")
+            raise TacitError(f"{self.name}: eta must be in (0, 1], got {self.eta}")
         if self.sigma and not self.sigma_first:
-            raise TacitError(f"{self.name}: sigma needs sigma_first, the deviation of the first round's noise")
+            raise TacitError(f"{self.name}: sigma needs sigma_first, the standard deviation of the first round's noise")
 
     @property
     def privacy(self) -> PrismaPrivacy:
         return PrismaPrivacy(self)
 
     @property
-    def weight(self) -> float:
+    def sensitivity_factor(self) -> float:
         return (1 - self.eta) * self.clip_difference / (self.clip or 1.0) + self.eta
 
-    def start(self, task: Task, graph: Graph) -> Momentum:
+    def start(self, task: Task, graph: Graph) -> PrismaState:
         x = task.initial()
-        return Momentum(x, x, torch.zeros_like(x))
+        return PrismaState(x, x, torch.zeros_like(x))
 
-    def round(self, t: int, state: Momentum, task: Task, network: Network) -> Momentum:
-        u = task.gradient(state.x, t, self.bound)
+    def round(self, t: int, state: PrismaState, task: Task, network: Network) -> PrismaState:
+        u = task.gradient(state.x, t, self.gradient_clip)
         if t > 0:
-            difference = task.gradient(state.x, t, self._difference(), "difference", before=state.before)
-            u = self._together(u, difference)
-        v = self.known(task).privacy.mechanism(t, task.nodes).release(u).add(state.v, alpha=1 - self.eta)
+            clip = None if self.clip is None else Clip(self.clip_difference, "l2", self.clip_per)
+            difference = task.gradient(state.x, t, clip, "difference", before=state.previous_x)
+            u = self._combine(u, difference)
+        mechanism = self.bound_to(task).privacy.mechanism(t, task.nodes)
+        v = mechanism.release(u).add(state.v, alpha=1 - self.eta)
         if self.average == "server":
             x = state.x - self.lr * network.mean(v)
         else:
             (x,) = network.mix(t, state.x - self.lr * v)
-        return Momentum(x, state.x, v)
+        return PrismaState(x, state.x, v)
 
-    def models(self, state: Momentum) -> Tensor:
+    def models(self, state: PrismaState) -> Tensor:
         return state.x
 
-    def _difference(self) -> Clip | None:
-        return None if self.clip is None else Clip(self.clip_difference, "l2", self.clip_per)
-
-    def _together(self, gradient: Bounded, difference: Bounded) -> Bounded:
+    def _combine(self, gradient: Bounded, difference: Bounded) -> Bounded:
+        """Return η · gradient + (1 − η) · difference; one record can move both, so sensitivities add."""
         value = self.eta * gradient.value + (1 - self.eta) * difference.use_locally()
         if gradient.sensitivity is None or difference.sensitivity is None:
             return replace(gradient, value=value)
-        moved = self.eta * gradient.sensitivity + (1 - self.eta) * difference.sensitivity
-        return replace(gradient, value=value, sensitivity=moved)
+        sensitivity = self.eta * gradient.sensitivity + (1 - self.eta) * difference.sensitivity
+        return replace(gradient, value=value, sensitivity=sensitivity)
 
 
 @dataclass(frozen=True)
-class PrismaPrivacy(ClippedPrivacy):
-    """One noised combination of gradient and gradient difference per round and node."""
+class PrismaPrivacy(NoisyGradientPrivacy):
+    """One noised combination of gradient and gradient difference per round and node.
+
+    Formal guarantee: v is a function of these releases. One record affects a release through its clipped gradient and
+    its clipped difference, so the sensitivity is that of C1 in round 0 and of (1 − η) C2 + η C1 afterwards.
+    """
 
     algorithm: Prisma
 
     def mechanism(self, step: int, nodes: Nodes) -> Mechanism:
-        """A target ε gives every round the same multiplier; deviations that were set give the first its own."""
-        method, usual = self.algorithm, super().mechanism(step, nodes)
-        if step > 0 or not method.sigma or not isinstance(usual, Gaussian):
+        """Return the mechanism of round `step`.
+
+        A target ε gives every round the same noise multiplier. With `sigma`, round 0 has that of `sigma_first`.
+        """
+        algorithm, usual = self.algorithm, super().mechanism(step, nodes)
+        if step > 0 or not algorithm.sigma or not isinstance(usual, Gaussian):
             return usual
-        return Gaussian(usual.noise_multiplier * ((method.sigma_first or 0.0) / method.sigma * method.weight))
+        ratio = (algorithm.sigma_first or 0.0) / algorithm.sigma * algorithm.sensitivity_factor
+        return Gaussian(usual.noise_multiplier * ratio)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -10,9 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import TacitError
-from tacit.privacy.bounded import Sampling
-from tacit.privacy.ledger import Array
-from tacit.privacy.release import Release
+from tacit.privacy import Array, Release, Sampling
 from tacit.tasks import Clip, Task
 
 if TYPE_CHECKING:
@@ -64,9 +61,9 @@ class PrivacyPlan:
         """How the records behind a release are sampled, as it is accounted."""
         return task.sampling
 
-    def releases(self, t: int, nodes: Nodes, sampling: Sampling) -> Iterable[Release]:
-        """What the given nodes release in round t."""
-        return ()
+    def releases(self, t: int, nodes: Nodes, sampling: Sampling) -> list[Release]:
+        """Return what the given nodes release in round t, in order; `sampling` is that of `sampling(task)`."""
+        return []
 
     def paper_noise(self, sampling: Sampling, epsilon: float, delta: float) -> Array:
         """The noise scale per node that the paper's own formula gives for a claimed ε."""

@@ -1,4 +1,4 @@
-"""Numbers that change over the rounds: clipping bounds and noise multipliers."""
+"""Schedules: values that change over the rounds, such as clipping bounds, noise multipliers and step sizes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from tacit.errors import TacitError
 
 Schedule = Callable[[int, int], float]
-"""The value in round k of K."""
+"""A function (k, K) → the value in round k of K."""
 
 
 @dataclass(frozen=True)
 class Geometric:
-    """start · ratio^(k / K): from `start` in round 0 towards `start · ratio` in round K.
+    """start · ratio^(k / K): moves from `start` in round 0 towards `start · ratio` in round K.
 
     >>> Geometric(8.0, 1 / 4)(50, 100)
     4.0
@@ -28,10 +28,10 @@ class Geometric:
 
 
 @dataclass(frozen=True)
-class Steps:
-    """start, multiplied by `factor` in each of the rounds `at` and from there on.
+class StepDecay:
+    """`start`, multiplied by `factor` at each of the given rounds.
 
-    >>> [Steps(1.0, 0.5, (2, 3))(k, 5) for k in range(5)]
+    >>> [StepDecay(1.0, 0.5, (2, 3))(k, 5) for k in range(5)]
     [1.0, 1.0, 0.5, 0.25, 0.25]
     """
 
@@ -40,12 +40,12 @@ class Steps:
     at: Sequence[int]
 
     def __call__(self, k: int, K: int) -> float:
-        return float(self.start * self.factor ** sum(k >= place for place in self.at))
+        return float(self.start * self.factor ** sum(k >= at for at in self.at))
 
 
 @dataclass(frozen=True)
 class Listed:
-    """One value a round.
+    """One value per round, from a list.
 
     >>> Listed([3.0, 2.0, 1.0])(1, 3)
     2.0
@@ -54,11 +54,11 @@ class Listed:
     values: Sequence[float]
 
     def __post_init__(self) -> None:
-        wrong = [value for value in self.values if not 0 < value < math.inf]
-        if wrong:
-            raise TacitError(f"a schedule lists positive and finite values, not {wrong[0]}")
+        for value in self.values:
+            if not 0 < value < math.inf:
+                raise TacitError(f"all values of a schedule must be positive and finite, got {value}")
 
     def __call__(self, k: int, K: int) -> float:
         if len(self.values) < K:
-            raise TacitError(f"the schedule lists {len(self.values)} values, fewer than the {K} rounds")
+            raise TacitError(f"the schedule has {len(self.values)} values for {K} rounds: add a value for every round")
         return self.values[k]

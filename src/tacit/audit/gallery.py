@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tacit.algorithms.algorithm import Algorithm
-from tacit.algorithms.privacy_plan import Nodes, PrivacyPlan
+from tacit.algorithms import Algorithm, Nodes, PrivacyPlan
 from tacit.audit.audit import audit_algorithm
 from tacit.audit.canary_task import ABSENT
 from tacit.audit.results import TrialsAudit

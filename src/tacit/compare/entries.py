@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from tacit.algorithms import algorithms
 from tacit.errors import TacitError
 from tacit.runs import Config, build_algorithm, from_config
 
 _TASK = ("data", "sharding", "model")
 _PROBED = 64  # rounds of a trial, at the most
-_NOISE = ("noise_multiplier", "noise_rate", "sigma", "sigma_first")
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,8 @@ def _one_task(names: Sequence[str], configs: Sequence[Config]) -> None:
 
 def _aimed(label: str, config: Config, epsilon: float, delta: float) -> Entry:
     """The config with the target in the place of any noise it sets itself."""
-    parameters = {k: v for k, v in config.algorithm.model_dump().items() if k not in _NOISE}
+    noise = algorithms.noise_parameters(config.algorithm.name)
+    parameters = {k: v for k, v in config.algorithm.model_dump().items() if k not in noise}
     bare = build_algorithm(type(config.algorithm).model_validate(parameters))
     private = True
     try:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tacit.algorithms import Nodes, at_nodes
+from tacit.algorithms import Nodes, select_nodes
 from tacit.errors import TacitError
 from tacit.graph_learning.method import GraphMethod, graph_methods
 from tacit.graph_learning.privacy_plan import GraphPrivacyPlan
@@ -181,7 +181,7 @@ class PPGLPrivacy(GraphPrivacyPlan):
         method = self.method
         if method.release == "once" or method.noise is None or method.K != 1:
             return None
-        multiplier = float(np.min(at_nodes(method.noise, nodes)))
+        multiplier = float(np.min(select_nodes(method.noise, nodes)))
         return rounds * math.sqrt(2) * classical_noise_multiplier(delta / rounds) / multiplier
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from tacit.algorithms import Nodes, at_nodes
+from tacit.algorithms import Nodes, select_nodes
 from tacit.graph_learning.signals import Z_PURPOSE
 from tacit.privacy import Exact, Gaussian, Mechanism, Release, Sampling
 
@@ -45,7 +45,7 @@ class GraphPrivacyPlan:
 
     def mechanism(self, nodes: Nodes) -> Mechanism:
         """Return the mechanism of every release by the given clients."""
-        return Exact() if self.method.noise is None else Gaussian(at_nodes(self.method.noise, nodes))
+        return Exact() if self.method.noise is None else Gaussian(select_nodes(self.method.noise, nodes))
 
     def releases(self, t: int, nodes: Nodes, sampling: Sampling) -> Iterable[Release]:
         """Return what the given clients release in round t."""

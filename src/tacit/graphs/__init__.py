@@ -1,5 +1,6 @@
 """Who talks to whom, and with what weight: graphs that answer questions about themselves."""
 
+from tacit.graphs.analysis import largest_laplacian
 from tacit.graphs.base import HORIZON, Graph, graphs
 from tacit.graphs.custom import edges, from_networkx
 from tacit.graphs.dropout import Dropout, drop
@@ -34,6 +35,7 @@ __all__ = [
     "from_networkx",
     "graphs",
     "grid",
+    "largest_laplacian",
     "lazy",
     "metropolis",
     "one_peer_exponential",

@@ -7,15 +7,6 @@ from tacit.privacy.adversary import Adversary, Coalition, Eavesdropper, ModelHol
 from tacit.privacy.bounded import Bounded, Relation, ReleaseContext, Sampling, SamplingKind
 from tacit.privacy.budget import Budget
 from tacit.privacy.calibration import calibrate
-from tacit.privacy.claims import (
-    dp_admm_claim,
-    dp_norm_claim,
-    dp_norm_j,
-    dp_sgd_claim,
-    dyn_d2p_claim,
-    lt_admm_dp_claim,
-    paper_mu0,
-)
 from tacit.privacy.gdp import epsilon_to_mu, mu_to_epsilon
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.mechanism import Exact, Gaussian, Laplace, Mechanism, Unproven
@@ -51,17 +42,10 @@ __all__ = [
     "assess",
     "calibrate",
     "calibrated",
-    "dp_admm_claim",
-    "dp_norm_claim",
-    "dp_norm_j",
-    "dp_sgd_claim",
-    "dyn_d2p_claim",
     "epsilon",
     "epsilon_to_mu",
     "guarantee",
-    "lt_admm_dp_claim",
     "mu_to_epsilon",
-    "paper_mu0",
     "plan",
     "rounded_down",
     "rounded_up",

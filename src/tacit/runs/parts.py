@@ -31,7 +31,6 @@ from tacit.runs.config import (
 from tacit.tasks import Dataset, Model, Task, datasets, models, shards
 
 Shards = list[npt.NDArray[np.int64]]
-_NOISE_PARAMETERS = ("noise_multiplier", "noise_rate", "b", "sigma", "sigma_first")
 K = TypeVar("K", bound=ConfigSection)
 
 
@@ -64,7 +63,7 @@ def check_names(config: Config, parts: UserParts) -> None:
         shards.check(config.sharding.name, config.sharding.parameters)
     if "model" in named:
         models.check(config.model.name, config.model.parameters, also=RegularisationKeys.model_fields)
-    for key in _NOISE_PARAMETERS:
+    for key in algorithms.noise_parameters(config.algorithm.name) if "algorithm" in named else ():
         if config.privacy.epsilon is not None and isinstance(config.algorithm.parameters.get(key), float | int):
             raise TacitError(
                 f"privacy.epsilon and algorithm.{key} both set the noise: remove one of them "

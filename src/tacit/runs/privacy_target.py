@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tacit.algorithms import Algorithm
-from tacit.algorithms.algorithm import by_id
+from tacit.algorithms import Algorithm, scatter_nodes
 from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.privacy.budget import Budget
@@ -30,7 +29,7 @@ def apply_privacy_target(
             limit = limit or target.epsilon
         else:
             scale = algorithm.privacy.paper_noise(sampling, target.epsilon, target.delta)
-        algorithm = algorithm.with_noise(by_id(scale, nodes))
+        algorithm = algorithm.with_noise(scatter_nodes(scale, nodes))
     planned = list(algorithm.privacy.releases(0, nodes, sampling))  # also without a limit: missing noise must fail here
     if limit is None:
         return algorithm, None

@@ -1,7 +1,7 @@
-"""Messages made smaller: what a node sends instead of a vector, and how many bytes that takes.
+"""Compressors: smaller messages in place of whole vectors.
 
-A compressor maps rows (n, d) to rows of the same shape, as the receiver will read them. Its randomness is keyed by
-node, step and purpose like all other, so it is the same however nodes are hosted.
+A compressor maps rows (n, d) to rows of the same shape, as the receiver reconstructs them. Its randomness depends on
+node, step and purpose only, so the result is the same however the nodes are hosted.
 """
 
 from __future__ import annotations
@@ -10,29 +10,31 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from tacit.algorithms.privacy_plan import Nodes
 from tacit.errors import TacitError
-from tacit.privacy.noise import Noise
+from tacit.privacy import Noise
 from tacit.registry import Registry
 
-Nodes = npt.NDArray[np.int64]
-_INDEX = 4  # bytes that say where a number belongs
+_INDEX_BYTES = 4
+_SEED_BYTES = 8
 
 
 class Compressor(ABC):
-    """C(x). Without compression ‖x − C(x)‖ is 0; with it the rest is sent in later rounds (error feedback)."""
+    """C(x), an approximation of x that takes fewer bytes.
+
+    Algorithms send the compression error in later rounds (error feedback).
+    """
 
     @abstractmethod
     def __call__(self, x: Tensor, noise: Noise, nodes: Nodes, step: int, purpose: str) -> Tensor:
-        """What the receivers read of the rows x (n, d), which belong to the given nodes."""
+        """Return what the receivers reconstruct from the rows x (n, d) of the given nodes."""
 
     @abstractmethod
     def row_bytes(self, x: Tensor) -> int:
-        """How many bytes a row takes on the wire."""
+        """Return the size of one compressed row in bytes."""
 
 
 compressors: Registry[Compressor] = Registry("compressor")
@@ -51,58 +53,62 @@ class Identity(Compressor):
 
 
 @dataclass(frozen=True)
-class _Some(Compressor):
+class _Sparsifier(Compressor):
+    """Keeps a `share` of the entries and sets the others to 0."""
+
     share: float = 0.1
 
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1:
-            raise TacitError(f"a compressor keeps a share between 0 and 1 of the numbers, not {self.share}")
+            raise TacitError(f"the share of entries that a compressor keeps must be in (0, 1], got {self.share}")
 
-    def kept(self, x: Tensor) -> int:
+    def entries(self, x: Tensor) -> int:
+        """Return the number of entries of a row that are kept."""
         return max(1, math.ceil(self.share * x.shape[1]))
 
 
 @compressors.register("top-k")
 @dataclass(frozen=True)
-class TopK(_Some):
-    """The numbers of greatest magnitude, a `share` of them, with their places.
+class TopK(_Sparsifier):
+    """The entries of largest magnitude, a `share` of them, with their indices.
 
+    >>> import numpy as np
     >>> TopK(0.5)(torch.tensor([[3.0, -1.0, 0.5, -4.0]]), Noise.from_seed(0), np.array([0]), 0, "x")
     tensor([[ 3.,  0.,  0., -4.]])
     """
 
     def __call__(self, x: Tensor, noise: Noise, nodes: Nodes, step: int, purpose: str) -> Tensor:
-        places = x.abs().topk(self.kept(x), 1).indices
-        return torch.zeros_like(x).scatter_(1, places, x.gather(1, places))
+        indices = x.abs().topk(self.entries(x), 1).indices
+        return torch.zeros_like(x).scatter_(1, indices, x.gather(1, indices))
 
     def row_bytes(self, x: Tensor) -> int:
-        return self.kept(x) * (x.element_size() + _INDEX)
+        return self.entries(x) * (x.element_size() + _INDEX_BYTES)
 
 
 @compressors.register("random-k")
 @dataclass(frozen=True)
-class RandomK(_Some):
-    """A random `share` of the numbers, as they are; the places follow from a seed of 8 bytes."""
+class RandomK(_Sparsifier):
+    """A random `share` of the entries, not rescaled; the receiver derives the indices from a seed of 8 bytes."""
 
     def __call__(self, x: Tensor, noise: Noise, nodes: Nodes, step: int, purpose: str) -> Tensor:
         words = noise.words(f"random-k/{purpose}", nodes, step, x.shape[1])
-        places = words.topk(self.kept(x), 1).indices
-        return torch.zeros_like(x).scatter_(1, places, x.gather(1, places))
+        indices = words.topk(self.entries(x), 1).indices
+        return torch.zeros_like(x).scatter_(1, indices, x.gather(1, indices))
 
     def row_bytes(self, x: Tensor) -> int:
-        return self.kept(x) * x.element_size() + 8
+        return self.entries(x) * x.element_size() + _SEED_BYTES
 
 
 @compressors.register("quantise")
 @dataclass(frozen=True)
 class Quantise(Compressor):
-    """Each number rounded at random, without bias, to one of 2^(bits−1) − 1 levels of either sign of the greatest."""
+    """Unbiased random rounding of each entry to 2^(bits−1) − 1 levels per sign, relative to the row's largest entry."""
 
     bits: int = 8
 
     def __post_init__(self) -> None:
         if not 2 <= self.bits <= 16:
-            raise TacitError(f"quantisation takes 2 to 16 bits a number, not {self.bits}")
+            raise TacitError(f"quantise: bits must be between 2 and 16, got {self.bits}")
 
     def __call__(self, x: Tensor, noise: Noise, nodes: Nodes, step: int, purpose: str) -> Tensor:
         unit = x.abs().amax(1, keepdim=True) / (2 ** (self.bits - 1) - 1)

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from tacit.algorithms.d2p_privacy import clt_mu, dyn_d2p_claim, paper_mu0
 from tacit.errors import TacitError
 from tacit.privacy import epsilon
-from tacit.privacy.claims import clt_mu, dyn_d2p_claim, paper_mu0
 from tacit.privacy.gdp import epsilon_to_mu
 from tests.privacy.streams import poisson
 

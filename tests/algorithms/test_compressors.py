@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.compressors import compressors
+from tacit.algorithms import compressors
 from tacit.errors import TacitError
 from tacit.privacy.noise import Noise
 
