@@ -151,7 +151,7 @@ def test_a_config_that_cannot_be_read(tacit):
 def test_a_graph_in_two_parts(tacit):
     Path("links").write_text("0 1\n1 0\n2 3\n3 2\n")
     ended = tacit("train", *QUICK, *setting("graph=edges", "graph.path=links"))
-    refused(ended, "falls into 2 components", "node 2 cannot be reached from node 0", left=["links"])
+    refused(ended, "has 2 components", "node 2 cannot be reached from node 0", left=["links"])
 
 
 def test_data_that_is_not_there(tacit, monkeypatch, tmp_path):

@@ -1,4 +1,4 @@
-"""Graphs to test with: every family at every size it takes, and random graphs of no family at all."""
+"""Strategies for test graphs: every registered graph at every valid size, and arbitrary random graphs."""
 
 import networkx as nx
 import numpy as np
@@ -23,7 +23,7 @@ PARAMETERS = {
 
 @st.composite
 def family(draw: st.DrawFn, largest: int = 24) -> Graph:
-    """A graph of any registered family; sizes a family refuses are drawn again."""
+    """Any registered graph; sizes that it refuses are redrawn."""
     name = draw(st.sampled_from(FAMILIES))
     params = draw(st.fixed_dictionaries(PARAMETERS.get(name, {})))
     try:
@@ -34,7 +34,7 @@ def family(draw: st.DrawFn, largest: int = 24) -> Graph:
 
 @st.composite
 def any_networkx(draw: st.DrawFn, largest: int = 9) -> nx.Graph:
-    """A random graph of networkx, directed or not, usually disconnected."""
+    """A random networkx graph, directed or undirected, usually disconnected."""
     nodes = draw(st.integers(1, largest))
     pairs = st.tuples(st.integers(0, nodes - 1), st.integers(0, nodes - 1))
     g = draw(st.sampled_from([nx.Graph, nx.DiGraph]))()

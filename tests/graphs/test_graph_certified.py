@@ -1,4 +1,4 @@
-"""Constants of contraction that are derived from the graph: they hold, and none smaller would."""
+"""Certified contraction constants: they hold, and smaller ones would not."""
 
 import warnings
 
@@ -26,7 +26,7 @@ def coefficients(graph: Graph, length: int) -> np.ndarray:
 
 @st.composite
 def permutations(draw: st.DrawFn) -> Graph:
-    """A periodic sequence of averages of random permutations: doubly stochastic, and slow to mix at times."""
+    """A periodic sequence of averages of random permutations: doubly stochastic, and sometimes slow to mix."""
     nodes, period = draw(st.integers(2, 7)), draw(st.integers(1, 5))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     eye = np.eye(nodes)
@@ -35,7 +35,7 @@ def permutations(draw: st.DrawFn) -> Graph:
 
 @settings(max_examples=60)
 @given(st.one_of(family(largest=12), permutations()))
-def test_certified_constants_dominate_the_exact_sequence_and_smaller_ones_would_not(graph: Graph) -> None:
+def test_certified_constants_are_the_smallest_that_hold(graph: Graph) -> None:
     assume(graph.nodes > 1 and graph.window() is not None)
     c, lam = graph.certified_constants()
     assert 0 < lam < 1 <= c + 1e-9
@@ -45,7 +45,7 @@ def test_certified_constants_dominate_the_exact_sequence_and_smaller_ones_would_
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
-def test_dominating_is_for_any_sequence_that_cannot_grow_in_steps(free: list[float]) -> None:
+def test_dominating_holds_for_any_submultiplicative_sequence(free: list[float]) -> None:
     # The largest sequence with c_(j+k) ≤ c_j c_k below the given numbers, to three times their length.
     exact = [1.0]
     for k in range(1, 3 * len(free) + 1):
@@ -56,7 +56,7 @@ def test_dominating_is_for_any_sequence_that_cannot_grow_in_steps(free: list[flo
     assert all(x <= c * lam**k * (1 + 1e-9) for k, x in enumerate(exact))
 
 
-def test_values_that_are_known() -> None:
+def test_known_constants() -> None:
     assert d_out(10, 8).certified_constants() == pytest.approx((1, 0.25), rel=1e-3)
     assert ring(3).certified_constants()[1] < 0.01  # one round is an average
     assert complete(6).certified_constants()[0] == pytest.approx(1)
@@ -68,7 +68,7 @@ def test_values_that_are_known() -> None:
     assert c * lam**3 >= 0.25
 
 
-def test_a_sequence_that_ends_at_one_blow_after_a_long_time() -> None:
+def test_graph_that_contracts_only_after_many_rounds() -> None:
     # As on a graph whose 128th round is an average, and all others leave everyone alone.
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -77,13 +77,13 @@ def test_a_sequence_that_ends_at_one_blow_after_a_long_time() -> None:
     assert c * lam**127 >= 1 - 1e-9
 
 
-def test_what_does_not_contract_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tacit.graphs.base._LONGEST", 128)
+def test_graphs_that_do_not_contract_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tacit.graphs.base._MAX_ROUNDS_TIMES_NODES", 128)
     with pytest.raises(TacitError, match="rows do not sum to 1"):
         star(4, weights="uniform-out").certified_constants()
-    with pytest.raises(TacitError, match="never repeats"):
+    with pytest.raises(TacitError, match="has no period"):
         Dropout(ring(4)).certified_constants()
-    with pytest.raises(TacitError, match="never brings all its nodes together"):
+    with pytest.raises(TacitError, match="never connected"):
         from_matrices([np.eye(2)]).certified_constants()
-    with pytest.raises(TacitError, match="too slowly to be certified: add links"):
+    with pytest.raises(TacitError, match="mixes too slowly"):
         ring(20).certified_constants()

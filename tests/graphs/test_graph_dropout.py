@@ -1,4 +1,4 @@
-"""Drop-out: nothing is lost but links."""
+"""Drop-out: mass is conserved, and failures have the stated probabilities."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def test_mass_is_conserved(graph: Dropout, t: int) -> None:
 
 
 @given(any_dropout(), st.integers(0, 1000))
-def test_what_is_left_was_there_before(graph: Dropout, t: int) -> None:
+def test_remaining_links_were_in_the_graph(graph: Dropout, t: int) -> None:
     before, after = graph.graph.at(t).toarray(), graph.at(t).toarray()
     off = ~np.eye(graph.nodes, dtype=bool)
     assert np.all((after[off] == 0) | (after[off] == before[off]))
@@ -39,7 +39,7 @@ def test_what_is_left_was_there_before(graph: Dropout, t: int) -> None:
 
 
 @given(any_dropout(), st.integers(0, 1000))
-def test_what_it_answers_is_true_in_every_round(graph: Dropout, t: int) -> None:
+def test_stated_properties_hold_in_every_round(graph: Dropout, t: int) -> None:
     weights = graph.at(t).toarray()
     if graph.doubly_stochastic:
         assert np.allclose(weights.sum(axis=0), 1)
@@ -53,14 +53,14 @@ def test_what_it_answers_is_true_in_every_round(graph: Dropout, t: int) -> None:
 
 
 @given(any_dropout(), st.integers(0, 2**40))
-def test_a_round_depends_on_the_seed_and_t_alone(graph: Dropout, t: int) -> None:
+def test_round_depends_only_on_seed_and_t(graph: Dropout, t: int) -> None:
     again = Dropout(graph.graph, graph.link_failure, graph.node_failure, graph.seed)
     graph.at(t + 1)
     assert np.array_equal(again.at(t).toarray(), graph.at(t).toarray())
 
 
 @given(any_graph(), st.data())
-def test_drop_gives_the_weight_back_to_the_sender(graph: Graph, data: st.DataObject) -> None:
+def test_drop_returns_the_weight_to_the_sender(graph: Graph, data: st.DataObject) -> None:
     sources, targets = graph.edges(0)
     lost = np.array(data.draw(st.lists(st.booleans(), min_size=len(sources), max_size=len(sources))), dtype=bool)
     expected = graph.at(0).toarray()
@@ -71,13 +71,13 @@ def test_drop_gives_the_weight_back_to_the_sender(graph: Graph, data: st.DataObj
     assert np.allclose(drop(graph.at(0), lost).toarray(), expected, rtol=0, atol=1e-15)
 
 
-def test_rounds_differ_and_so_do_seeds() -> None:
+def test_rounds_and_seeds_differ() -> None:
     graph = Dropout(ring(50), links=0.3, seed=1)
     assert (graph.at(0) != graph.at(1)).nnz > 0
     assert (graph.at(0) != Dropout(ring(50), links=0.3, seed=2).at(0)).nnz > 0
 
 
-def test_a_failed_node_keeps_its_value() -> None:
+def test_failed_node_keeps_its_value() -> None:
     graph = Dropout(star(200), links=0, nodes=0.5, seed=3)
     for t in range(20):
         weights = graph.at(t)
@@ -87,7 +87,7 @@ def test_a_failed_node_keeps_its_value() -> None:
         assert weights[:, down].nnz == len(down)
 
 
-def test_links_fail_as_often_as_asked_and_the_mean_is_the_expected_graph() -> None:
+def test_failure_rate_and_expected_graph() -> None:
     rounds = 4000
     for base in (ring(6), exponential(6)):
         graph = Dropout(base, links=0.3, nodes=0.1, seed=5)
@@ -97,13 +97,13 @@ def test_links_fail_as_often_as_asked_and_the_mean_is_the_expected_graph() -> No
         assert graph.spectral_gap() == pytest.approx(0.7 * 0.81 * base.spectral_gap(), rel=0.2)
 
 
-def test_without_failures_nothing_changes() -> None:
+def test_zero_probabilities_change_nothing() -> None:
     base = one_peer_exponential(10)
     graph = Dropout(base, links=0, nodes=0)
     assert all(np.array_equal(graph.at(t).toarray(), base.at(t).toarray()) for t in range(8))
 
 
-def test_directed_graphs_do_not_stay_doubly_stochastic() -> None:
+def test_directed_graphs_lose_double_stochasticity() -> None:
     assert not Dropout(exponential(6)).doubly_stochastic
     assert Dropout(exponential(6)).column_stochastic
     lopsided = from_matrices([[[0.5, 0.2, 0.3], [0.3, 0.5, 0.2], [0.2, 0.3, 0.5]]])
@@ -129,14 +129,14 @@ def test_ten_thousand_nodes() -> None:
     assert 0.7 < graph.at(1).nnz / graph.graph.at(1).nnz < 0.9
 
 
-def test_refusals() -> None:
-    with pytest.raises(TacitError, match="links is a probability, at least 0 and below 1, not 1"):
+def test_bad_parameters_are_refused() -> None:
+    with pytest.raises(TacitError, match=r"links must be a probability in \[0, 1\), got 1"):
         Dropout(ring(4), links=1.0)
-    with pytest.raises(TacitError, match=r"nodes is a probability, at least 0 and below 1, not -0.1"):
+    with pytest.raises(TacitError, match=r"nodes must be a probability in \[0, 1\), got -0.1"):
         Dropout(ring(4), nodes=-0.1)
-    with pytest.raises(TacitError, match="seed must be at least 0, not -1"):
+    with pytest.raises(TacitError, match="seed must be at least 0, got -1"):
         Dropout(ring(4), seed=-1)
-    with pytest.raises(TacitError, match="the mask has 3 entries and the graph 8 links"):
+    with pytest.raises(TacitError, match="one entry per link, got 3 entries for 8 links"):
         drop(ring(4).at(0), np.zeros(3, dtype=bool))
-    with pytest.raises(TacitError, match="never repeats"):
+    with pytest.raises(TacitError, match="has no period"):
         Dropout(ring(4)).contractions(3)

@@ -1,4 +1,4 @@
-"""What holds for every graph, against naive or independent computations of the same thing."""
+"""Properties of every graph, compared with naive or independent computations."""
 
 import networkx as nx
 import numpy as np
@@ -14,7 +14,7 @@ SCALES = [name for name in FAMILIES if name != "complete"]  # that one has N² l
 
 
 @given(family(), st.integers(0, 50))
-def test_families_conserve_mass_and_agreement(graph: Graph, t: int) -> None:
+def test_registered_graphs_conserve_mass_and_agreement(graph: Graph, t: int) -> None:
     weights = graph.at(t).toarray()
     assert weights.shape == (graph.nodes, graph.nodes)
     assert weights.min() >= 0
@@ -26,7 +26,7 @@ def test_families_conserve_mass_and_agreement(graph: Graph, t: int) -> None:
 
 
 @given(any_graph(), st.integers(0, 20))
-def test_answers_agree_with_the_matrices(graph: Graph, t: int) -> None:
+def test_properties_agree_with_the_matrices(graph: Graph, t: int) -> None:
     dense = [graph.at(s).toarray() for s in range(graph.period)]
     assert np.array_equal(graph.at(t).toarray(), dense[t % graph.period])
     assert graph.at(t).has_canonical_format
@@ -52,7 +52,7 @@ def test_links(graph: Graph) -> None:
 
 
 @given(any_graph(), st.integers(1, 6))
-def test_strong_connectivity_against_networkx(graph: Graph, window: int) -> None:
+def test_strong_connectivity_agrees_with_networkx(graph: Graph, window: int) -> None:
     def connected(start: int, length: int) -> bool:
         union = nx.compose_all([graph.to_networkx(t) for t in range(start, start + length)])
         return nx.is_strongly_connected(union)
@@ -70,7 +70,7 @@ def test_strong_connectivity_against_networkx(graph: Graph, window: int) -> None
 
 
 @given(any_graph(), st.integers(0, 5), st.integers(0, 5))
-def test_dobrushin_against_two_loops(graph: Graph, start: int, length: int) -> None:
+def test_dobrushin_agrees_with_the_definition(graph: Graph, start: int, length: int) -> None:
     product = np.eye(graph.nodes)
     for t in range(start, start + length):
         product = graph.at(t).toarray() @ product
@@ -80,7 +80,7 @@ def test_dobrushin_against_two_loops(graph: Graph, start: int, length: int) -> N
 
 
 @given(any_sequence(), st.integers(0, 99))
-def test_dobrushin_bounds_what_is_left_of_a_disagreement(graph: Graph, seed: int) -> None:
+def test_dobrushin_bounds_the_remaining_disagreement(graph: Graph, seed: int) -> None:
     def spread(x: np.ndarray) -> float:
         return float(max(abs(a - b).sum() for a in x for b in x))
 
@@ -90,7 +90,7 @@ def test_dobrushin_bounds_what_is_left_of_a_disagreement(graph: Graph, seed: int
 
 
 @given(any_graph())
-def test_spectral_gap_against_all_eigenvalues(graph: Graph) -> None:
+def test_spectral_gap_agrees_with_all_eigenvalues(graph: Graph) -> None:
     product = graph.product(0, graph.period).toarray()
     moduli = np.sort(np.abs(np.linalg.eigvals(product)))
     second = moduli[-2] if graph.nodes > 1 else 0.0
@@ -116,7 +116,7 @@ def test_metropolis_and_uniform_out(g: nx.Graph) -> None:
 
 
 @given(any_graph())
-def test_networkx_there_and_back(graph: Graph) -> None:
+def test_networkx_round_trip(graph: Graph) -> None:
     again = from_networkx(graph.to_networkx(0), weights="given")
     assert np.array_equal(again.at(0).toarray(), graph.at(0).toarray())
 
@@ -151,7 +151,7 @@ def test_dobrushin_of_a_thousand_nodes() -> None:
 
 
 @given(any_graph())
-def test_a_product_runs_forward(graph: Graph) -> None:
+def test_product_refuses_stop_before_start(graph: Graph) -> None:
     assert (graph.product(3, 3) != from_matrices([np.eye(graph.nodes)]).at(0)).nnz == 0
-    with pytest.raises(TacitError, match="forward in time, not from 2 to 1"):
+    with pytest.raises(TacitError, match="stop must be at least start, got start 2 and stop 1"):
         graph.product(2, 1)

@@ -1,4 +1,4 @@
-"""Numbers that are known: from the papers' check list, or in closed form."""
+"""Known values: from the papers, or in closed form."""
 
 from math import cos, pi
 
@@ -20,7 +20,7 @@ from tacit.graphs import (
     star,
     torus,
 )
-from tacit.graphs.analysis import BLOCK
+from tacit.graphs.analysis import BLOCK_ROWS
 
 
 def test_dobrushin_of_the_published_graphs() -> None:
@@ -88,13 +88,13 @@ def test_gap_of_the_torus(side: int) -> None:
     ],
     ids=repr,
 )
-def test_gap_of_large_graphs_is_that_of_all_eigenvalues(graph: object) -> None:
+def test_gap_of_large_graphs_agrees_with_all_eigenvalues(graph: object) -> None:
     product = graph.expected().product(0, graph.expected().period)
     moduli = np.sort(np.abs(np.linalg.eigvals(product.toarray())))
     assert graph.spectral_gap() == pytest.approx(1 - moduli[-2], abs=1e-8)
 
 
-def test_gap_of_a_graph_in_two_parts_is_zero() -> None:
+def test_gap_of_a_disconnected_graph_is_zero() -> None:
     assert d_out(6, d=1).spectral_gap() == 0
     assert erdos_renyi(9, p=0.0, connected=False).spectral_gap() == 0
 
@@ -124,14 +124,14 @@ def test_grid_and_torus_neighbours() -> None:
     assert grid(36).name == "grid 6 × 6"
 
 
-def test_windows_in_which_graphs_connect() -> None:
+def test_connection_windows() -> None:
     assert one_peer_exponential(9).window() == 1  # 1, 2, 4 and 8 each generate the integers modulo 9
     assert one_peer_exponential(10).window() == 4  # only an odd offset leaves the even nodes
     assert d_out(6, d=1).window() is None
     assert not d_out(6, d=1).strongly_connected(100)
 
 
-def test_erdos_renyi_has_as_many_links_as_p_says() -> None:
+def test_erdos_renyi_has_the_expected_number_of_links() -> None:
     nodes, p = 400, 0.05
     counts = [len(erdos_renyi(nodes, p=p, seed=s, connected=False).edges(0)[0]) / 2 for s in range(30)]
     pairs = nodes * (nodes - 1) / 2
@@ -140,25 +140,25 @@ def test_erdos_renyi_has_as_many_links_as_p_says() -> None:
     assert len(erdos_renyi(20, p=1.0).edges(0)[0]) == 20 * 19
 
 
-def test_random_graphs_follow_their_seed() -> None:
+def test_random_graphs_depend_on_the_seed() -> None:
     for make in (erdos_renyi, random_regular):
         assert (make(30, seed=1).at(0) != make(30, seed=1).at(0)).nnz == 0
         assert (make(30, seed=1).at(0) != make(30, seed=2).at(0)).nnz > 0
 
 
-def test_rows_of_different_blocks_are_compared_too() -> None:
-    two_camps = np.zeros((2 * BLOCK, 2 * BLOCK))
-    two_camps[:BLOCK, 0] = 1
-    two_camps[BLOCK:, 1] = 1
-    assert from_matrices([two_camps]).dobrushin(0, 1) == 1
+def test_dobrushin_compares_rows_of_different_blocks() -> None:
+    two_groups = np.zeros((2 * BLOCK_ROWS, 2 * BLOCK_ROWS))
+    two_groups[:BLOCK_ROWS, 0] = 1
+    two_groups[BLOCK_ROWS:, 1] = 1
+    assert from_matrices([two_groups]).dobrushin(0, 1) == 1
 
 
-def test_a_circulant_matrix_with_a_hole_is_not_circulant() -> None:
+def test_circulant_column_refuses_a_missing_entry() -> None:
     assert from_matrices([[[0.5, 0.5], [0.5, 0.5]]]).spectral_gap() == 1
     assert from_matrices([[[0.5, 0.5], [0.0, 0.5]]]).spectral_gap() == 0.5
 
 
-def test_contractions_are_the_dobrushin_coefficients_of_all_products() -> None:
+def test_contractions_are_dobrushin_coefficients_of_products() -> None:
     graph = one_peer_exponential(10)
     table = graph.contractions(30)
     assert table.shape == (4, 31)

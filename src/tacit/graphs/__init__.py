@@ -1,4 +1,4 @@
-"""Who talks to whom, and with what weight: graphs that answer questions about themselves."""
+"""Communication graphs: which nodes exchange messages in each round, and with which weights."""
 
 from tacit.graphs.analysis import largest_laplacian
 from tacit.graphs.base import HORIZON, Graph, graphs

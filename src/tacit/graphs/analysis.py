@@ -1,6 +1,6 @@
-"""What can be asked of weight matrices: links, components, spectral gap, Dobrushin coefficient.
+"""Properties of mixing matrices: links, components, spectral gap, Dobrushin coefficient.
 
-Everywhere in this package entry [i, j] of a matrix weighs what i receives from j.
+In this package, entry [i, j] of a matrix is the weight of what i receives from j.
 """
 
 import math
@@ -20,22 +20,23 @@ from tacit.errors import TacitError
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-DENSE = 500  # up to this many nodes all eigenvalues are computed at once
-BLOCK = 256  # rows compared at a time in `dobrushin`: two blocks of 10,000 columns are 40 MB
+DENSE_LIMIT = 500  # up to this number of nodes, all eigenvalues are computed
+BLOCK_ROWS = 256  # rows that `dobrushin` compares at a time: two blocks of 10,000 columns are 40 MB
 
 
 def identity(nodes: int) -> sparse.csr_array:
+    """Return the sparse identity matrix."""
     return sparse.csr_array(sparse.diags_array(np.ones(nodes), format="csr"))
 
 
 def pattern(matrix: sparse.csr_array) -> sparse.csr_array:
-    """Which links there are: the matrix with every weight replaced by the integer 1."""
+    """Return the matrix with every weight replaced by the integer 1."""
     ones = np.ones(matrix.nnz, dtype=np.int32)
     return sparse.csr_array((ones, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def links(matrix: sparse.csr_array) -> tuple[Integers, Integers]:
-    """Sources and targets of all links but self-loops, sorted by (source, target).
+    """Return the sources and targets of all links except self-loops, sorted by (source, target).
 
     >>> links(sparse.csr_array([[0.5, 0, 1.0], [0.5, 1.0, 0], [0, 0, 0]]))
     (array([0, 2]), array([1, 0]))
@@ -47,14 +48,14 @@ def links(matrix: sparse.csr_array) -> tuple[Integers, Integers]:
 
 
 def components(matrix: sparse.csr_array) -> int:
-    """The number of strongly connected components."""
+    """Return the number of strongly connected components."""
     return int(csgraph.connected_components(matrix, directed=True, connection="strong", return_labels=False))
 
 
 def smallest_window(matrices: Sequence[sparse.csr_array]) -> int | None:
-    """Smallest B such that the union of any B successive graphs of this cycle is strongly connected.
+    """Return the smallest B such that the union of any B successive graphs of this cycle is strongly connected.
 
-    None when even the union of the whole cycle is not.
+    None if the union of the whole cycle is not strongly connected.
 
     >>> one_way, back = sparse.csr_array([[1, 0], [1, 1]]), sparse.csr_array([[1, 1], [0, 1]])
     >>> smallest_window([one_way, back]), smallest_window([one_way])
@@ -63,7 +64,7 @@ def smallest_window(matrices: Sequence[sparse.csr_array]) -> int | None:
     patterns = [pattern(matrix) for matrix in matrices]
     if components(sparse.csr_array(sum(patterns[1:], patterns[0]))) > 1:
         return None
-    # Two pointers over the cycle; counts, not booleans, so that leaving graphs can be subtracted again.
+    # A sliding window over the cycle. Links are counted, so that a graph that leaves the window can be subtracted.
     union, stop, longest = patterns[0], 1, 1
     for start in range(len(patterns)):
         while components(union) > 1:
@@ -73,10 +74,9 @@ def smallest_window(matrices: Sequence[sparse.csr_array]) -> int | None:
 
 
 def circulant_column(matrix: sparse.csr_array) -> Floats | None:
-    """c with matrix[i, j] = c[(i − j) mod N], or None when the matrix is not circulant.
+    """Return c with matrix[i, j] = c[(i − j) mod N], or None if the matrix is not circulant.
 
-    Circulant graphs look the same from every node: their eigenvalues are the FFT of c at any size, and one
-    row tells what all rows tell.
+    The eigenvalues of a circulant matrix are the FFT of c, and every row is a shift of the first.
 
     >>> circulant_column(sparse.csr_array([[0.5, 0, 0.5], [0.5, 0.5, 0], [0, 0.5, 0.5]]))
     array([0.5, 0.5, 0. ])
@@ -88,12 +88,12 @@ def circulant_column(matrix: sparse.csr_array) -> Floats | None:
     if matrix.nnz != nodes * np.count_nonzero(column):
         return None
     rows = np.repeat(np.arange(nodes), np.diff(matrix.indptr))
-    # With N·|c| distinct entries in all, agreeing with c at each of them leaves no entry of c out.
+    # There are N·|c| distinct entries. If each agrees with c, none of c is missing.
     return column if bool(np.all(matrix.data == column[(rows - matrix.indices) % nodes])) else None
 
 
 def spectral_gap(matrices: Sequence[sparse.csr_array]) -> float:
-    """1 − |λ₂| of the product of these matrices: how much of a disagreement one cycle removes.
+    """Return 1 − |λ₂| of the product of these matrices: the share of a disagreement that one cycle removes.
 
     >>> spectral_gap([sparse.csr_array([[0.75, 0.25], [0.25, 0.75]])])
     0.5
@@ -104,7 +104,7 @@ def spectral_gap(matrices: Sequence[sparse.csr_array]) -> float:
     columns = [column for column in map(circulant_column, matrices) if column is not None]
     if len(columns) == len(matrices):
         eigenvalues = np.prod([fft(column) for column in columns], axis=0)
-    elif nodes <= DENSE:
+    elif nodes <= DENSE_LIMIT:
         eigenvalues = _all_eigenvalues(matrices)
     else:
         eigenvalues = _leading_eigenvalues(matrices)
@@ -122,7 +122,7 @@ def _all_eigenvalues(matrices: Sequence[sparse.csr_array]) -> NDArray[Any]:
 
 def _leading_eigenvalues(matrices: Sequence[sparse.csr_array]) -> NDArray[Any]:
     nodes = matrices[0].shape[0]
-    start = np.random.default_rng(0).random(nodes)  # ARPACK's own start would make the answer vary from call to call
+    start = np.random.default_rng(0).random(nodes)  # ARPACK's random start would make the result vary between calls
 
     def apply(vector: Floats) -> Floats:
         for matrix in matrices:
@@ -137,11 +137,11 @@ def _leading_eigenvalues(matrices: Sequence[sparse.csr_array]) -> NDArray[Any]:
     except sparse_linalg.ArpackNoConvergence:
         if not symmetric:
             raise TacitError(
-                f"the spectral gap of this directed graph of {nodes} nodes is too small to compute: "
-                f"ask it of the same graph with at most {DENSE} nodes"
+                f"The spectral gap of this directed graph of {nodes} nodes is too small to compute: "
+                f"use at most {DENSE_LIMIT} nodes"
             ) from None
-    # Grids and the like crowd their eigenvalues near 1, where iterating is slow, but they are cheap to
-    # factorise: look from just outside either end of the spectrum.
+    # The eigenvalues of grids and similar graphs crowd near 1, where the iteration is slow. These graphs are cheap to
+    # factorise, so search from just outside both ends of the spectrum.
     near = [
         sparse_linalg.eigsh(matrices[0], k=2, sigma=end, v0=start, return_eigenvectors=False) for end in (1.001, -1.001)
     ]
@@ -149,7 +149,7 @@ def _leading_eigenvalues(matrices: Sequence[sparse.csr_array]) -> NDArray[Any]:
 
 
 def largest_laplacian(matrix: sparse.csr_array) -> float:
-    """λ_u, the largest eigenvalue of D − A of an undirected graph, whose links count 1 each.
+    """Return λ_u, the largest eigenvalue of D − A of an undirected graph with weight 1 on every link.
 
     >>> round(largest_laplacian(sparse.csr_array([[1, 1, 0], [1, 1, 1], [0, 1, 1]])), 6)
     3.0
@@ -158,7 +158,7 @@ def largest_laplacian(matrix: sparse.csr_array) -> float:
     nodes = matrix.shape[0]
     adjacency = sparse.csr_array((np.ones(len(source)), (target, source)), shape=(nodes, nodes))
     laplacian = sparse.csr_array(sparse.diags_array(adjacency.sum(axis=1))) - adjacency
-    if nodes <= DENSE:
+    if nodes <= DENSE_LIMIT:
         return float(np.linalg.eigvalsh(laplacian.toarray())[-1])
     start = np.random.default_rng(0).random(nodes)
     found = sparse_linalg.eigsh(laplacian, k=1, which="LA", v0=start, return_eigenvectors=False)
@@ -166,9 +166,9 @@ def largest_laplacian(matrix: sparse.csr_array) -> float:
 
 
 def dominating(contractions: Floats) -> tuple[float, float]:
-    """(C′, λ) with c_k ≤ C′ λ^k for a submultiplicative sequence, c_(j+k) ≤ c_j c_k, given up to some L.
+    """Return (C′, λ) with c_k ≤ C′ λ^k for a submultiplicative sequence, c_(j+k) ≤ c_j c_k, given up to k = L.
 
-    With λ^L ≥ c_L the first L terms decide: c_(qL+r) ≤ c_L^q c_r ≤ λ^(qL) c_r. Least is C′ / (1 − λ), the sum of all.
+    If λ^L ≥ c_L, the first L terms suffice: c_(qL+r) ≤ c_L^q c_r ≤ λ^(qL) c_r. The sum C′ / (1 − λ) is minimised.
 
     >>> dominating(np.array([1.0, 1.0, 0.25]))
     (2.0, 0.5)
@@ -177,24 +177,26 @@ def dominating(contractions: Floats) -> tuple[float, float]:
     least = max(float(contractions[-1]) ** (1 / k[-1]), 1e-3)
     rates = np.append(least, np.linspace(least, 1, 4000)[1:-1])
     with np.errstate(divide="ignore"):
-        heights = np.max(np.log(contractions) - k * np.log(rates[:, None]), axis=1)  # in logs: they can be huge
+        heights = np.max(
+            np.log(contractions) - k * np.log(rates[:, None]), axis=1
+        )  # logarithms, since the values can be huge
     best = int(np.argmin(heights - np.log1p(-rates)))
     return math.exp(heights[best]), float(rates[best])
 
 
 def dobrushin(matrix: sparse.csr_array, circulant: bool = False) -> float:
-    """τ(M) = ½ max_ij Σ_k |M_ik − M_jk|: the largest share of a disagreement that survives x ← M x.
+    """Return τ(M) = ½ max_ij Σ_k |M_ik − M_jk|, the largest share of a disagreement that remains after x ← M x.
 
-    For a product of circulant matrices every row is a shift of the first, so only that one is compared.
+    In a product of circulant matrices every row is a shift of the first, so only the first is compared.
 
     >>> dobrushin(sparse.csr_array([[0.5, 0.5, 0], [0, 0.5, 0.5], [0.5, 0, 0.5]]))
     0.5
     """
     nodes = matrix.shape[0]
     widest = 0.0
-    for first in range(0, 1 if circulant else nodes, BLOCK):
-        rows = matrix[first : first + (1 if circulant else BLOCK)].toarray()
-        for second in range(first, nodes, BLOCK):
-            others = matrix[second : second + BLOCK].toarray()
+    for first in range(0, 1 if circulant else nodes, BLOCK_ROWS):
+        rows = matrix[first : first + (1 if circulant else BLOCK_ROWS)].toarray()
+        for second in range(first, nodes, BLOCK_ROWS):
+            others = matrix[second : second + BLOCK_ROWS].toarray()
             widest = max(widest, float(cdist(rows, others, "cityblock").max()))
     return widest / 2

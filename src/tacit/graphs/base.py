@@ -1,4 +1,4 @@
-"""The contract every graph keeps: a sequence of weighted graphs that answers questions about itself."""
+"""The base class of every graph: a sequence of weighted directed graphs with their properties."""
 
 from abc import ABC, abstractmethod
 from functools import cached_property
@@ -12,10 +12,10 @@ from tacit.graphs import analysis
 from tacit.graphs.analysis import Floats, Integers
 from tacit.registry import Registry
 
-HORIZON = 64  # rounds from which an aperiodic graph is judged, where its structure does not give the answer
-TOLERANCE = 1e-9  # how far a sum of weights may be from 1
-_CONTRACTED = 0.01  # of a disagreement: what is left when a geometric bound of the contraction is drawn
-_LONGEST = 1 << 18  # rounds × nodes looked at for that
+HORIZON = 64  # rounds that represent an aperiodic graph if its class does not define a property
+TOLERANCE = 1e-9  # the largest deviation of a sum of weights from 1
+_CONTRACTION_TARGET = 0.01  # the table of contractions is extended until its last entry is below this
+_MAX_ROUNDS_TIMES_NODES = 1 << 18  # the size limit of that table
 
 graphs: Registry["Graph"] = Registry("graph")
 
@@ -23,10 +23,14 @@ graphs: Registry["Graph"] = Registry("graph")
 class Graph(ABC):
     """A sequence of weighted directed graphs over `nodes` nodes.
 
-    `at(t)` may depend on t and on how the graph was made, on nothing else: every site derives the same
-    sequence by itself. `period` is 1 for a static graph, p for one that repeats after p rounds, None for one
-    that never does. Questions are answered over one period; a graph without one is judged by its first
-    `HORIZON` rounds, as if they repeated, unless its class knows better.
+    `at(t)` depends only on t and on the parameters of the graph, so every site derives the same sequence. Properties
+    are computed over one period. A graph without a period is represented by its first `HORIZON` rounds, unless its
+    class overrides the property.
+
+    Attributes:
+        nodes: The number of nodes N.
+        period: 1 for a static graph, p for a graph that repeats after p rounds, None for one that never repeats.
+        name: The name in messages and reports.
 
     >>> from tacit.graphs import ring
     >>> graph = ring(4)
@@ -50,14 +54,14 @@ class Graph(ABC):
 
     @abstractmethod
     def at(self, t: int) -> sparse.csr_array:
-        """The weights W(t), (N, N): entry [i, j] weighs what i receives from j, itself included."""
+        """Return the mixing matrix W(t), (N, N). Entry [i, j] is the weight of what i receives from j."""
 
     def cycle(self) -> list[sparse.csr_array]:
-        """The matrices of one period, or of the first `HORIZON` rounds where there is none."""
+        """Return the matrices of one period, or of the first `HORIZON` rounds if there is no period."""
         return [self.at(t) for t in range(self.period or HORIZON)]
 
     def expected(self) -> "Graph":
-        """The graph of expected weights: itself, unless the rounds are drawn at random."""
+        """Return the graph of expected weights: the graph itself, unless its rounds are random."""
         return self
 
     @property
@@ -81,26 +85,27 @@ class Graph(ABC):
 
     @cached_property
     def symmetric(self) -> bool:
-        """Whether both directions of every link weigh the same: W(t) = W(t)ᵀ."""
+        """Whether both directions of every link have the same weight: W(t) = W(t)ᵀ."""
         return all(abs(w - w.T).max() <= TOLERANCE for w in self.cycle())
 
     @cached_property
     def self_loops(self) -> bool:
-        """Whether every node keeps some of its own value in every round."""
+        """Whether every node keeps a part of its own value in every round."""
         return all(bool(np.all(w.diagonal() > 0)) for w in self.cycle())
 
     @cached_property
     def column_stochastic(self) -> bool:
-        """Σ_i W_ij = 1: what a node sends adds up to what it had, so mass is conserved."""
+        """Whether Σ_i W_ij = 1: the parts that a node sends and keeps add up to its value, so mass is conserved."""
         return all(bool(np.all(abs(w.sum(axis=0) - 1) <= TOLERANCE)) for w in self.cycle())
 
     @cached_property
     def row_stochastic(self) -> bool:
-        """Σ_j W_ij = 1: what a node receives is an average, so agreement is kept."""
+        """Whether Σ_j W_ij = 1: every node computes a weighted average, so equal values stay equal."""
         return all(bool(np.all(abs(w.sum(axis=1) - 1) <= TOLERANCE)) for w in self.cycle())
 
     @property
     def doubly_stochastic(self) -> bool:
+        """Whether the graph is column-stochastic and row-stochastic."""
         return self.column_stochastic and self.row_stochastic
 
     # Connectivity and mixing
@@ -110,7 +115,7 @@ class Graph(ABC):
         return analysis.smallest_window(self.cycle())
 
     def window(self) -> int | None:
-        """Smallest B such that the union of any B successive graphs is strongly connected; None: none is."""
+        """Return the smallest B such that the union of any B successive graphs is strongly connected, or None."""
         return self._window
 
     def strongly_connected(self, window: int = 1) -> bool:
@@ -119,20 +124,20 @@ class Graph(ABC):
         return smallest is not None and smallest <= window
 
     def spectral_gap(self) -> float:
-        """1 − |λ₂| of the product over one period, of expected weights where they are random."""
+        """Return 1 − |λ₂| of the product over one period, with expected weights if rounds are random."""
         return analysis.spectral_gap(self.expected().cycle())
 
     def product(self, start: int, stop: int) -> sparse.csr_array:
-        """Φ(stop, start) = W(stop−1)…W(start); the identity when start = stop."""
+        """Return Φ(stop, start) = W(stop−1)…W(start); the identity if start = stop."""
         if stop < start:
-            raise TacitError(f"a product of rounds runs forward in time, not from {start} to {stop}")
+            raise TacitError(f"stop must be at least start, got start {start} and stop {stop}")
         result = analysis.identity(self.nodes)
         for t in range(start, stop):
             result = self.at(t) @ result
         return result
 
     def dobrushin(self, start: int, stop: int) -> float:
-        """τ(Φ(stop, start)), with τ(M) = ½ max_ij Σ_k |M_ik − M_jk|.
+        """Return the Dobrushin coefficient τ(Φ(stop, start)), with τ(M) = ½ max_ij Σ_k |M_ik − M_jk|.
 
         >>> from tacit.graphs import d_out
         >>> [d_out(10, d=2).dobrushin(0, t) for t in (4, 5)]
@@ -144,7 +149,7 @@ class Graph(ABC):
         return self._dobrushin[key]
 
     def contractions(self, length: int) -> Floats:
-        """τ(Φ(s + k, s)) at [s, k], for each start s in a period and k = 0 … `length`: all τ, computed once.
+        """Return the table of τ(Φ(s + k, s)) at [s, k], for every start s in a period and k = 0 … `length`.
 
         >>> from tacit.graphs import one_peer_exponential
         >>> one_peer_exponential(8).contractions(3)[0]
@@ -152,7 +157,7 @@ class Graph(ABC):
         """
         if self.period is None:
             raise TacitError(
-                f"{self.name} never repeats, so it has no table of contractions: ask dobrushin(start, stop)"
+                f"{self.name} has no period, so it has no table of contractions: use dobrushin(start, stop)"
             )
         table = np.empty((self.period, length + 1))
         for s in range(self.period):
@@ -160,12 +165,12 @@ class Graph(ABC):
             for k in range(length + 1):
                 table[s, k:] = analysis.dobrushin(product, self._circulant)
                 if self.row_stochastic and table[s, k] < TOLERANCE:
-                    break  # τ cannot grow again, so the last value bounds all later ones
+                    break  # τ cannot increase again, so this value bounds all later ones
                 product = self.at(s + k) @ product
         return table
 
     def certified_constants(self) -> tuple[float, float]:
-        """(C′, λ) with τ(Φ(t, k)) ≤ C′ λ^(t−k) for all k ≤ t: of all such pairs that with the least C′ / (1 − λ).
+        """Return (C′, λ) with τ(Φ(t, k)) ≤ C′ λ^(t−k) for all k ≤ t and the smallest C′ / (1 − λ).
 
         >>> from tacit.graphs import d_out
         >>> c, lam = d_out(10, d=8).certified_constants()
@@ -173,20 +178,20 @@ class Graph(ABC):
         (1.0, 0.25)
         """
         if not self.row_stochastic:
-            raise TacitError(f"{self.name} does not keep agreement (its rows do not sum to 1), so nothing contracts")
+            raise TacitError(f"No contraction can be certified for {self.name}: its rows do not sum to 1")
         return analysis.dominating(self._contracted())
 
     def _contracted(self) -> Floats:
-        """max_s τ(Φ(s + k, s)) for k = 0, 1, …, far enough that no geometric bound would gain by going on."""
+        """Return max_s τ(Φ(s + k, s)) for k = 0, 1, …, long enough for a geometric bound."""
         if self.window() is None:
-            raise TacitError(f"{self.name} never brings all its nodes together, so nothing can be certified on it")
+            raise TacitError(f"No contraction can be certified for {self.name}: it is never connected. Add links")
         length = 8
         while True:
             worst: Floats = self.contractions(length).max(axis=0)
-            if worst[-1] < _CONTRACTED:
+            if worst[-1] < _CONTRACTION_TARGET:
                 return worst
-            if length * self.nodes > _LONGEST:
-                raise TacitError(f"{self.name} brings its nodes together too slowly to be certified: add links")
+            if length * self.nodes > _MAX_ROUNDS_TIMES_NODES:
+                raise TacitError(f"No contraction can be certified for {self.name}: it mixes too slowly. Add links")
             length *= 2
 
     @cached_property
@@ -196,11 +201,11 @@ class Graph(ABC):
     # Links
 
     def edges(self, t: int) -> tuple[Integers, Integers]:
-        """Sources and targets of the links of round t, without self-loops, sorted by (source, target)."""
+        """Return the sources and targets of the links of round t, without self-loops, sorted by (source, target)."""
         return analysis.links(self.at(t))
 
     def out_degrees(self, t: int) -> Integers:
-        """How many others each node sends to in round t."""
+        """Return the number of nodes to which each node sends in round t, without itself."""
         if self.period is None:
             return self._out_degrees(t)
         if t % self.period not in self._degrees:
@@ -211,9 +216,9 @@ class Graph(ABC):
         return np.bincount(self.edges(t)[0], minlength=self.nodes)
 
     def in_degrees(self, t: int) -> Integers:
-        """How many others each node hears from in round t."""
+        """Return the number of nodes from which each node receives in round t, without itself."""
         return np.bincount(self.edges(t)[1], minlength=self.nodes)
 
     def to_networkx(self, t: int = 0) -> nx.DiGraph:
-        """Round t in networkx: an edge from sender to receiver with its `weight`, self-loops included."""
+        """Return round t as a networkx graph: edges from sender to receiver with their `weight`, with self-loops."""
         return nx.from_scipy_sparse_array(self.at(t).T, create_using=nx.DiGraph)

@@ -1,4 +1,4 @@
-"""Graphs of the user's own: a file of links, or a networkx graph."""
+"""User-defined graphs: from a file of links, or from a networkx graph."""
 
 from numbers import Real
 from pathlib import Path
@@ -9,7 +9,7 @@ from scipy import sparse
 
 from tacit.errors import TacitError
 from tacit.graphs.base import Graph, graphs
-from tacit.graphs.families import at_least_one
+from tacit.graphs.families import check_node_count
 from tacit.graphs.periodic import Periodic, canonical
 from tacit.graphs.weights import GivenOrRule, one_way_link, weigh
 
@@ -24,11 +24,18 @@ def edges(
     directed: bool = True,
     lazy: bool = False,
 ) -> Graph:
-    """Links read from a file: one `source target [weight]` a line, with spaces or commas, # for comments.
+    """Links from a text file: one `source target [weight]` per line, separated by spaces or commas.
 
-    Nodes are numbered from 0. With directed=False each line is a link both ways. Without `weights`, those of
-    the file are used; if it has none, metropolis where every link has a link back and uniform-out otherwise.
-    Weights of the file are used as they are, so it then lists the self-loops too.
+    Nodes are numbered from 0, and # starts a comment. Weights in the file are used unchanged, so such a file must list
+    the self-loops too.
+
+    Args:
+        nodes: The number of nodes.
+        path: The file.
+        weights: "given" for the weights in the file, or the rule "metropolis" or "uniform-out". By default the weights
+            in the file; if it has none, metropolis for an undirected graph, else uniform-out.
+        directed: If False, every line is a link in both directions.
+        lazy: If True, every node keeps half of its value.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -38,27 +45,27 @@ def edges(
     >>> graph, graph.directed, graph.at(0).toarray()[:, 0]
     (<links.csv: 3 nodes, static>, True, array([0.5, 0.5, 0. ]))
     """
-    at_least_one("edges", nodes)
+    check_node_count("edges", nodes)
     file = Path(path)
     read = _read(file, nodes, directed)
     pairs = np.array(list(read), dtype=np.int64).reshape(-1, 2)
     has_weights = None not in read.values()
     if weights == "given" and not has_weights:
-        raise TacitError(f'{file} gives no weights: add a third column, or use weights="uniform-out"')
+        raise TacitError(f'{file} has no weights: add a third column, or use weights="uniform-out"')
     values = np.array(list(read.values()), dtype=np.float64) if has_weights else np.ones(len(pairs))
     matrix = sparse.csr_array((values, (pairs[:, 1], pairs[:, 0])), shape=(nodes, nodes))
     if not directed:
         matrix = matrix + matrix.T - sparse.diags_array(matrix.diagonal())
-    return _own(matrix, "given" if weights is None and has_weights and read else weights, lazy, file.name)
+    return _weighted_graph(matrix, "given" if weights is None and has_weights and read else weights, lazy, file.name)
 
 
 def _read(file: Path, nodes: int, directed: bool) -> dict[Link, float | None]:
-    """Each link of the file once, with its weight."""
+    """Return each link in the file once, with its weight."""
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        reason = "it is not text" if isinstance(error, UnicodeDecodeError) else error.strerror
-        raise TacitError(f"edges: cannot read {file}: {reason}") from None
+        reason = "not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror
+        raise TacitError(f"Cannot read {file}: {reason}") from None
     found: dict[Link, float | None] = {}
     weighted: bool | None = None
     for number, line in enumerate(lines, start=1):
@@ -70,9 +77,11 @@ def _read(file: Path, nodes: int, directed: bool) -> dict[Link, float | None]:
             link = link if directed else (min(link), max(link))
             weighted = weight is not None if weighted is None else weighted
             if weighted != (weight is not None):
-                raise TacitError("some links have a weight and some do not: give all of them one, or none")
+                raise TacitError("some links have a weight and some do not: give all links a weight, or none")
             if found.setdefault(link, weight) != weight:
-                raise TacitError(f"link {link[0]} → {link[1]} has weight {weight:g} here and {found[link]:g} above")
+                raise TacitError(
+                    f"link {link[0]} → {link[1]} has weight {weight:g}, but {found[link]:g} in an earlier line"
+                )
         except TacitError as error:
             raise TacitError(f"{file}, line {number}: {error}") from None
     return found
@@ -80,46 +89,52 @@ def _read(file: Path, nodes: int, directed: bool) -> dict[Link, float | None]:
 
 def _parse(fields: list[str], nodes: int) -> tuple[Link, float | None]:
     if len(fields) not in (2, 3):
-        raise TacitError(f"a line is `source target` or `source target weight`, not {len(fields)} values")
+        raise TacitError(f"expected `source target` or `source target weight`, got {len(fields)} value(s)")
     for field in fields[:2]:
         if not (field.isascii() and field.isdigit() and len(field) < 19 and int(field) < nodes):
-            raise TacitError(f'"{field}" is not a node: they are numbered from 0 to {nodes - 1}')
+            raise TacitError(f'"{field}" is not a node; nodes are 0 to {nodes - 1}')
     try:
         weight = float(fields[2]) if len(fields) == 3 else None
     except ValueError:
-        raise TacitError(f'the weight "{fields[2]}" is not a number') from None
+        raise TacitError(f'weight "{fields[2]}" is not a number') from None
     if weight is not None and not 0 <= weight < np.inf:
-        raise TacitError(f"the weight {fields[2]} must be finite and at least 0")
+        raise TacitError(f"weight must be finite and at least 0, got {fields[2]}")
     return (int(fields[0]), int(fields[1])), weight
 
 
 def from_networkx(
     g: nx.Graph, weights: GivenOrRule | None = None, lazy: bool = False, name: str = "networkx graph"
 ) -> Graph:
-    """Any networkx graph: an edge u → v means u sends to v; nodes are numbered by their sorted labels.
+    """Return a networkx graph as a `Graph`. An edge u → v means that u sends to v.
 
-    Labels that cannot be sorted keep the order of the graph. `given` uses the edges' `weight`, self-loops
-    included; the default is metropolis where every link has a link back and uniform-out otherwise.
+    Nodes are numbered by their sorted labels. Labels that cannot be sorted keep the order of the networkx graph.
+
+    Args:
+        g: The networkx graph.
+        weights: "given" for the edges' attribute `weight`, with self-loops; or the rule "metropolis" or "uniform-out".
+            By default metropolis for an undirected graph, else uniform-out.
+        lazy: If True, every node keeps half of its value.
+        name: The name in messages and reports.
 
     >>> from_networkx(nx.path_graph(["a", "b", "c"])).at(0).toarray().round(2)
     array([[0.67, 0.33, 0.  ],
            [0.33, 0.33, 0.33],
            [0.  , 0.33, 0.67]])
     """
-    at_least_one(name, len(g))
+    check_node_count(name, len(g))
     try:
         labels = sorted(g.nodes)
     except TypeError:
         labels = list(g.nodes)
     for source, target, weight in g.edges(data="weight") if weights == "given" else ():
         if not isinstance(weight, Real):
-            raise TacitError(f'{name}: edge {source} → {target} needs a number as "weight", not {weight!r}')
+            raise TacitError(f'{name}: attribute "weight" of edge {source} → {target} must be a number, got {weight!r}')
     attribute = "weight" if weights == "given" else None
     matrix = nx.to_scipy_sparse_array(g, nodelist=labels, weight=attribute, dtype=np.float64, format="csr").T
-    return _own(matrix, weights, lazy, name)
+    return _weighted_graph(matrix, weights, lazy, name)
 
 
-def _own(matrix: sparse.sparray, weights: GivenOrRule | None, lazy: bool, name: str) -> Graph:
+def _weighted_graph(matrix: sparse.sparray, weights: GivenOrRule | None, lazy: bool, name: str) -> Graph:
     checked = canonical(matrix, name)
     if weights is None:
         weights = "metropolis" if one_way_link(checked) is None else "uniform-out"

@@ -1,4 +1,4 @@
-"""Links and nodes that fail at random, without losing any of the mass."""
+"""Random failures of links and nodes that conserve mass."""
 
 from functools import cached_property
 
@@ -9,25 +9,28 @@ from scipy import sparse
 from tacit.errors import TacitError
 from tacit.graphs.analysis import links as links_of
 from tacit.graphs.base import Graph
-from tacit.graphs.periodic import Periodic, Wrapper
+from tacit.graphs.periodic import GraphWrapper, Periodic
 from tacit.graphs.random_graphs import check_seed
 
 
 def drop(matrix: sparse.csr_array, lost: NDArray[np.bool_]) -> sparse.csr_array:
-    """W without the lost links, each one's weight given back to its *sender's* own diagonal entry.
+    """Return W without the lost links. The weight of each is added to the *sender's* diagonal entry.
 
-    `lost` has one entry a link, in the order of `Graph.edges`: by source, then target. Column sums do not
-    change, so mass is conserved whatever is lost; losing both directions of a link keeps a symmetric matrix
+    Column sums do not change, so mass is conserved. If both directions of a link are lost, a symmetric matrix stays
     doubly stochastic.
+
+    Args:
+        matrix: W, (N, N).
+        lost: One entry per link, in the order of `Graph.edges`: by source, then target.
 
     >>> drop(sparse.csr_array([[0.5, 0.5], [0.5, 0.5]]), np.array([True, False])).toarray()
     array([[1. , 0.5],
            [0. , 0.5]])
     """
-    entries = matrix.tocsc().tocoo()  # column by column: the order of the links
+    entries = matrix.tocsc().tocoo()  # column by column, which is the order of the links
     other = np.flatnonzero(entries.row != entries.col)
     if lost.shape != other.shape:
-        raise TacitError(f"drop: the mask has {lost.size} entries and the graph {len(other)} links: they must agree")
+        raise TacitError(f"lost must have one entry per link, got {lost.size} entries for {len(other)} links")
     gone = other[lost]
     returned = np.bincount(entries.col[gone], weights=entries.data[gone], minlength=matrix.shape[0])
     keep = np.ones(entries.nnz, dtype=bool)
@@ -40,16 +43,20 @@ def drop(matrix: sparse.csr_array, lost: NDArray[np.bool_]) -> sparse.csr_array:
     return result
 
 
-class Dropout(Wrapper):
-    """Any graph, each of whose links and nodes fails for a round with the given probabilities.
+class Dropout(GraphWrapper):
+    """A graph whose links and nodes fail at random in every round.
 
-    A failed link's weight stays with its sender; a failed node neither sends nor receives, and keeps its
-    value. On an undirected graph both directions of a link fail together. Round t is drawn from
-    SeedSequence([seed, t]).
+    The weight of a failed link stays with its sender. A failed node neither sends nor receives, and keeps its value. On
+    an undirected graph both directions of a link fail together. Round t is drawn from SeedSequence([seed, t]).
 
-    It is column-stochastic if the graph is, and doubly stochastic if the graph is also symmetric. `window` is
-    that of the graph, and `spectral_gap` that of the expected weights: both hold in expectation, not in
-    every run.
+    The result is column-stochastic if the graph is, and doubly stochastic if the graph is also symmetric. `window` is
+    that of the graph, and `spectral_gap` that of the expected weights: both hold in expectation, not in every run.
+
+    Args:
+        graph: The graph without failures.
+        links: The probability that a link fails in a round.
+        nodes: The probability that a node fails in a round.
+        seed: The seed of the failures.
 
     >>> from tacit.graphs import ring
     >>> Dropout(ring(8), links=0.5, nodes=0, seed=1).at(0).sum(axis=0)
@@ -59,7 +66,7 @@ class Dropout(Wrapper):
     def __init__(self, graph: Graph, links: float = 0.1, nodes: float = 0.05, seed: int = 0) -> None:
         for what, probability in (("links", links), ("nodes", nodes)):
             if not 0 <= probability < 1:
-                raise TacitError(f"drop-out: {what} is a probability, at least 0 and below 1, not {probability:g}")
+                raise TacitError(f"drop-out: {what} must be a probability in [0, 1), got {probability:g}")
         check_seed("drop-out", seed)
         super().__init__(graph, None, f"{graph.name} with drop-out")
         self.link_failure = links
@@ -89,7 +96,7 @@ class Dropout(Wrapper):
         return self.graph.symmetric and self.graph.row_stochastic
 
     def expected(self) -> Graph:
-        """E[W] = q W + (1 − q) diag(1ᵀW), with q = (1 − links)(1 − nodes)² the chance that a link works."""
+        """Return E[W] = q W + (1 − q) diag(1ᵀW), with q = (1 − links)(1 − nodes)² the probability that a link works."""
         q = (1 - self.link_failure) * (1 - self.node_failure) ** 2
         mean = [q * w + (1 - q) * sparse.diags_array(w.sum(axis=0)) for w in self.graph.expected().cycle()]
         return Periodic(mean, f"{self.name}, expected")

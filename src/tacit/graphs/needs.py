@@ -1,4 +1,4 @@
-"""What an algorithm needs of its graph, and the sentence with which a wrong one is refused."""
+"""Check that a graph has the properties that an algorithm needs."""
 
 from collections.abc import Callable
 
@@ -13,17 +13,20 @@ from tacit.graphs.weights import one_way_link
 
 
 def require(graph: Graph, *needs: str, who: str) -> None:
-    """Refuse a graph that `who` cannot run on, saying what it has instead and what would fit.
+    """Raise a `TacitError` if the graph lacks a property. The message names what is wrong and what to use instead.
 
-    Needs: column-stochastic, row-stochastic, doubly-stochastic (these three also need self-loops), symmetric,
-    undirected, connected (over some window), static, self-loops.
+    Args:
+        graph: The graph.
+        needs: The required properties: column-stochastic, row-stochastic, doubly-stochastic (these three include
+            self-loops), symmetric, undirected, connected (over some window), static, self-loops.
+        who: The name of the algorithm, for the message.
 
     >>> from tacit.graphs import ring
     >>> require(ring(5, directed=True), "column-stochastic", "connected", who="SGP")
     >>> require(ring(5, directed=True), "undirected", who="LT-ADMM")
     Traceback (most recent call last):
-    tacit.errors.TacitError: LT-ADMM needs an undirected graph; "directed ring" has a link 0 → 1 but none \
-back: use an undirected graph such as ring, grid or erdos-renyi
+    tacit.errors.TacitError: LT-ADMM needs an undirected graph; "directed ring" has a link 0 → 1 but no \
+link back: use an undirected graph such as ring, grid or erdos-renyi
     """
     for need in needs:
         if need not in CHECKS:
@@ -54,7 +57,7 @@ def _rows(graph: Graph) -> str | None:
 
 
 def _doubly(graph: Graph) -> str | None:
-    # An undirected graph needs one change, not first one for its columns and then one for its rows.
+    # For an undirected graph one change is enough, so do not report columns and rows one after the other.
     if not graph.directed and not graph.doubly_stochastic:
         what = "rows" if graph.column_stochastic else "columns"
         return f'{_sums(graph, axis=int(what == "rows"), what=what)}: use weights="metropolis"'
@@ -62,7 +65,7 @@ def _doubly(graph: Graph) -> str | None:
 
 
 def _sums(graph: Graph, axis: int, what: str) -> str:
-    """The sum farthest from 1 in the first round that has one."""
+    """Describe the sum farthest from 1, in the first round in which a sum is not 1."""
     for t, matrix in enumerate(graph.cycle()):
         sums = matrix.sum(axis=axis)
         node = int(np.argmax(abs(sums - 1)))
@@ -73,7 +76,7 @@ def _sums(graph: Graph, axis: int, what: str) -> str:
 
 
 def _unlike_one(value: float) -> str:
-    """Two digits, or as many as it takes to tell the value from 1."""
+    """Format with two digits, or as many as are needed to differ from 1."""
     return next((text for digits in (2, 4, 6) if float(text := f"{value:.{digits}f}") != 1), f"{value:.12f}")
 
 
@@ -82,7 +85,7 @@ def _self_loops(graph: Graph) -> str | None:
         return None
     missing = (np.flatnonzero(matrix.diagonal() <= 0) for matrix in graph.cycle())
     node = next((f"node {nodes[0]}" for nodes in missing if len(nodes)), "some node")
-    return f"has no self-loop at {node}, which would keep nothing of its value: add one, or use Lazy"
+    return f"has no self-loop at {node}, so the node would lose its own value: add a self-loop, or use Lazy"
 
 
 def _undirected(graph: Graph) -> str | None:
@@ -90,13 +93,13 @@ def _undirected(graph: Graph) -> str | None:
         return None
     source, target = next(link for link in map(one_way_link, graph.expected().cycle()) if link)
     fit = "use an undirected graph such as ring, grid or erdos-renyi"
-    return f"has a link {source} → {target} but none back: {fit}"
+    return f"has a link {source} → {target} but no link back: {fit}"
 
 
 def _symmetric(graph: Graph) -> str | None:
     if graph.symmetric:
         return None
-    return _undirected(graph) or 'has links that weigh more one way than the other: use weights="metropolis"'
+    return _undirected(graph) or 'has links with different weights in the two directions: use weights="metropolis"'
 
 
 def _connected(graph: Graph) -> str | None:
@@ -104,19 +107,19 @@ def _connected(graph: Graph) -> str | None:
         return None
     patterns = [pattern(matrix) for matrix in graph.expected().cycle()]
     union = sparse.csr_array(sum(patterns[1:], patterns[0]))
-    # Rows receive, so what node 0 reaches is found along the transpose.
+    # Row i holds what node i receives, so paths from node 0 follow the transpose.
     cut_off, unheard = _unreached(union.T), _unreached(union)
     if len(cut_off):
         which = f"node {cut_off[0]} cannot be reached from node 0"
     else:
         which = f"node {unheard[0]} cannot reach node 0"
     over = "" if len(patterns) == 1 else f" over all {len(patterns)} rounds"
-    falls = f"falls into {components(union)} components{over}"
-    return f"{falls}: {which}; add links until every node reaches every other"
+    falls = f"has {components(union)} components{over}"
+    return f"{falls}: {which}. Add links until every node can reach every other"
 
 
 def _unreached(matrix: sparse.sparray) -> Integers:
-    """The nodes that no path from node 0 leads to, following entries from row to column."""
+    """Return the nodes that no path from node 0 reaches, following entries from row to column."""
     reached = csgraph.breadth_first_order(sparse.csr_array(matrix), 0, return_predecessors=False)
     return np.setdiff1d(np.arange(matrix.shape[0]), reached)
 

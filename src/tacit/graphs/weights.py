@@ -1,6 +1,6 @@
-"""From links to weights: what share of its value each node sends along each link.
+"""Rules that assign weights to links: the share of its value that a node sends along each link.
 
-An adjacency matrix has an entry at [i, j] where j sends to i; what is on its diagonal does not matter.
+An adjacency matrix has an entry at [i, j] if j sends to i. Its diagonal is ignored.
 """
 
 from typing import Literal
@@ -17,7 +17,7 @@ GivenOrRule = Literal["given", "metropolis", "uniform-out"]
 
 
 def adjacency(nodes: int, sources: NDArray[np.integer], targets: NDArray[np.integer]) -> sparse.csr_array:
-    """A directed link from each source to its target; repeated links count once, self-loops are left out.
+    """Return a directed link from each source to its target. Repeated links count once; self-loops are left out.
 
     >>> adjacency(3, np.array([0, 0, 2]), np.array([1, 1, 2])).toarray()
     array([[0., 0., 0.],
@@ -32,22 +32,22 @@ def adjacency(nodes: int, sources: NDArray[np.integer], targets: NDArray[np.inte
     return matrix
 
 
-def both_ways(nodes: int, ends: NDArray[np.integer], others: NDArray[np.integer]) -> sparse.csr_array:
-    """An undirected link between each of `ends` and its counterpart in `others`."""
+def undirected_adjacency(nodes: int, ends: NDArray[np.integer], others: NDArray[np.integer]) -> sparse.csr_array:
+    """Return an undirected link between each of `ends` and its counterpart in `others`."""
     return adjacency(nodes, np.concatenate([ends, others]), np.concatenate([others, ends]))
 
 
 def one_way_link(matrix: sparse.csr_array) -> tuple[int, int] | None:
-    """(source, target) of the first link that has no link back; None if the graph is undirected."""
+    """Return (source, target) of the first link without a link back; None if the graph is undirected."""
     links_there = pattern(matrix)
     sources, targets = links(sparse.csr_array((links_there - links_there.T) > 0))
     return (int(sources[0]), int(targets[0])) if len(sources) else None
 
 
 def metropolis(links_between: sparse.csr_array) -> sparse.csr_array:
-    """Metropolis weights: W_ij = 1 / (1 + max(d_i, d_j)), and what is left on the diagonal.
+    """Return Metropolis weights: W_ij = 1 / (1 + max(d_i, d_j)), with the remainder on the diagonal.
 
-    Symmetric and doubly stochastic on every undirected graph; a node need only know its neighbours' degrees.
+    They are symmetric and doubly stochastic on every undirected graph. A node needs only its neighbours' degrees.
 
     >>> metropolis(sparse.csr_array([[0, 1, 1], [1, 0, 0], [1, 0, 0]])).toarray().round(2)
     array([[0.33, 0.33, 0.33],
@@ -57,7 +57,7 @@ def metropolis(links_between: sparse.csr_array) -> sparse.csr_array:
     one_way = one_way_link(links_between)
     if one_way is not None:
         raise TacitError(
-            f"metropolis weights need an undirected graph, but link {one_way[0]} → {one_way[1]} has no link "
+            f"Metropolis weights need an undirected graph, but link {one_way[0]} → {one_way[1]} has no link "
             'back: use weights="uniform-out"'
         )
     nodes = links_between.shape[0]
@@ -69,9 +69,9 @@ def metropolis(links_between: sparse.csr_array) -> sparse.csr_array:
 
 
 def uniform_out(links_between: sparse.csr_array) -> sparse.csr_array:
-    """Uniform-out weights: j splits its value equally over its receivers and itself, W_ij = 1 / (1 + d_j).
+    """Return uniform-out weights: j splits its value equally among its receivers and itself, W_ij = 1 / (1 + d_j).
 
-    Column-stochastic on every graph; a node need only know its own out-degree.
+    They are column-stochastic on every graph. A node needs only its own out-degree.
 
     >>> uniform_out(sparse.csr_array([[0, 0], [1, 0]])).toarray()
     array([[0.5, 0. ],
@@ -85,12 +85,12 @@ def uniform_out(links_between: sparse.csr_array) -> sparse.csr_array:
 
 
 def lazy(matrix: sparse.csr_array) -> sparse.csr_array:
-    """(I + W) / 2: every node keeps half, so no eigenvalue of a symmetric W is negative."""
+    """Return (I + W) / 2: every node keeps half, so a symmetric W has no negative eigenvalue."""
     return sparse.csr_array((identity(matrix.shape[0]) + matrix) / 2)
 
 
 def weigh(matrix: sparse.csr_array, weights: GivenOrRule, lazily: bool = False) -> sparse.csr_array:
-    """Weights by name: `metropolis` or `uniform-out` of the links in `matrix`, or its entries as `given`."""
+    """Return weights by name: "metropolis" or "uniform-out" for the links in `matrix`, or "given" for its entries."""
     rules = {"metropolis": metropolis, "uniform-out": uniform_out, "given": sparse.csr_array}
     if weights not in rules:
         raise unknown("weights", weights, rules)
