@@ -22,6 +22,6 @@ def test_tests_and_pages_that_are_named_are_there(page):
 
 def test_every_pitfall_names_its_test():
     rows = [line for line in (ROOT / "docs/pitfalls.md").read_text(encoding="utf-8").splitlines() if line[:2] == "| "]
-    mistakes = [row for row in rows if "| Held by |" not in row]
+    mistakes = [row for row in rows if "| Tests |" not in row]
     assert len(mistakes) > 25
     assert all("`tests/" in row.split(" | ")[-1] for row in mistakes)
