@@ -53,21 +53,11 @@ def canary_task(
     """
     included = np.arange(trials) % 2 == 1
     plan = algorithm.privacy
-    direction = torch.tensor(_DIRECTIONS[plan.norm])
-    absent = _SMALL_SCALE if plan.noise_depends_on_data else 0.0  # no noise can be scaled to a zero gradient
-    x = torch.tensor([absent, CANARY_SCALE, -CANARY_SCALE, other_gradient])[:, None] * direction
-    if algorithm.share is None:
-        model = Model(nn.Linear(len(direction), 1, bias=False), lambda output, y: output[:, 0], engine=engine)
-        model._initial.zero_()
-    else:
-        x = torch.cat([x, torch.zeros(4, 1)], 1)
-        zero = torch.zeros(x.shape[1], dtype=torch.float64)
-        model = Model.from_loss(lambda w, x, y: (w * x).sum(), zero, shared=len(direction), bounds=algorithm.bounds)
-    y = torch.tensor([0, 1, 0, 1])  # the loss ignores labels
+    model, data = _canary_model(algorithm, other_gradient, engine)
     task = partial(
         Task,
         model,
-        Dataset("canaries", x, y, x, y, 2),
+        data,
         batch=batch.size,
         sampling=batch.sampling,
         relation=batch.relation,
@@ -81,3 +71,20 @@ def canary_task(
     canaries = records if plan.unit == "node" else 1
     shards[:, 0, :canaries] = np.where(included, _CANARY, alternative)[:, None]
     return task(list(shards.reshape(trials * nodes, records))), included
+
+
+def _canary_model(algorithm: Algorithm[Any], other_gradient: float, engine: Engine) -> tuple[Model, Dataset]:
+    """The model with the loss ⟨w, x⟩, and the four records: absent, canary, opposite, other."""
+    plan = algorithm.privacy
+    direction = torch.tensor(_DIRECTIONS[plan.norm])
+    absent = _SMALL_SCALE if plan.noise_depends_on_data else 0.0  # no noise can be scaled to a zero gradient
+    x = torch.tensor([absent, CANARY_SCALE, -CANARY_SCALE, other_gradient])[:, None] * direction
+    if algorithm.share is None:
+        model = Model(nn.Linear(len(direction), 1, bias=False), lambda output, y: output[:, 0], engine=engine)
+        model._initial.zero_()
+    else:
+        x = torch.cat([x, torch.zeros(4, 1)], 1)
+        zero = torch.zeros(x.shape[1], dtype=torch.float64)
+        model = Model.from_loss(lambda w, x, y: (w * x).sum(), zero, shared=len(direction), bounds=algorithm.bounds)
+    y = torch.tensor([0, 1, 0, 1])  # the loss ignores labels
+    return model, Dataset("canaries", x, y, x, y, 2)

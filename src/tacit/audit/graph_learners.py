@@ -128,12 +128,8 @@ def audit_graph_learner(
         >>> result.holds, result.lower <= result.guaranteed <= 2.0
         (True, True)
     """
-    if epsilon is not None and learner.noise is not None:
-        raise TacitError("epsilon and the learner's noise both set the noise: leave one of them out")
-    learner = replace(learner, rounds=min(rounds, learner.rounds))
-    learner = learner if epsilon is None else learner.with_privacy(epsilon, delta)
-    if learner.noise is None:
-        raise TacitError(f"{learner.title} without noise has no guarantee to test: set epsilon")
+    learner = _with_noise(learner, epsilon, delta, rounds)
+    assert learner.noise is not None
     require_trials(trials)
     included = np.arange(trials) % 2 == 1
     canaries = canary_signals(learner)
@@ -175,6 +171,17 @@ def audit_named_learner(name: str, settings: Iterable[str], **options: Any) -> T
             raise TacitError(f"{key} must be a number, got {value}")
     audit_settings = {key: given.pop(key) for key in _AUDIT_SETTINGS if key in given}
     return audit_graph_learner(learner(**given), **audit_settings, **options)
+
+
+def _with_noise(learner: GraphMethod[Any], epsilon: float | None, delta: float, rounds: int) -> GraphMethod[Any]:
+    """The learner for at most `rounds` rounds, with noise for `epsilon` or its own."""
+    if epsilon is not None and learner.noise is not None:
+        raise TacitError("epsilon and the learner's noise both set the noise: leave one of them out")
+    learner = replace(learner, rounds=min(rounds, learner.rounds))
+    learner = learner if epsilon is None else learner.with_privacy(epsilon, delta)
+    if learner.noise is None:
+        raise TacitError(f"{learner.title} without noise has no guarantee to test: set epsilon")
+    return learner
 
 
 def _client_signals(canaries: Array, clip: float, noise: float) -> list[Array]:

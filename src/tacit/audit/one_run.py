@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tacit.audit.bounds import Flags
+from tacit.audit.bounds import Array, Flags
 from tacit.audit.canary_model import CanaryModel, plant_canaries
 from tacit.audit.membership import cumulative_sums, guess_membership
 from tacit.audit.recording import NodeRecordingNetwork
 from tacit.audit.results import OneRunAudit
 from tacit.errors import TacitError
 from tacit.privacy import Noise, epsilon_to_mu
-from tacit.runs import Config, PrivacyMeter, from_config
+from tacit.runs import Config, PrivacyMeter, Run, from_config
 
 _MIN_CANARIES = 100  # a quarter of them for training
 _USUAL_EPSILON = 8.0  # the number of guesses is chosen for the guaranteed ε, but at most for this one
@@ -52,29 +52,17 @@ def audit_one_run(
         (True, True)
     """
     original = from_config(config)
+    _check(original, canaries, node)
     plan, task = original.algorithm.privacy, original.task
-    if plan.unit != "record":
-        raise TacitError(
-            f"{original.algorithm.title} protects whole nodes, but an audit in one run needs records as canaries"
-        )
-    if canaries < _MIN_CANARIES:
-        raise TacitError(f"An audit in one run needs at least {_MIN_CANARIES} canaries, got {canaries}")
-    if not 0 <= node < task.n:
-        raise TacitError(f"Node {node} does not exist: the nodes of this network are 0 to {task.n - 1}")
     included: Flags = Noise.from_seed(seed).words("coins", np.array([node]), 0, canaries)[0].numpy() < 0
     run = from_config(config, plant_canaries(task, included, node, plan.sampling(task).relation))
     algorithm, task, delta = run.algorithm, run.task, config.privacy.delta
     assert isinstance(task.model, CanaryModel)
-    network = NodeRecordingNetwork(run.network.graph, node, task.model.canary_columns)
-    state = algorithm.start(task, network.graph)
-    for t in range(algorithm.rounds):
-        state = algorithm.round(t, state, task, network)
-        network.end_round()
-        progress(t + 1)
+    recorded = _record_rounds(run, node, task.model.canary_columns, progress)
     spent = PrivacyMeter(task, algorithm, delta).spent(algorithm.rounds)
     guaranteed = None if spent.guaranteed is None else float(spent.per_node[node])
     mu = epsilon_to_mu(min(guaranteed or _USUAL_EPSILON, _USUAL_EPSILON), delta)
-    made = guess_membership(cumulative_sums(network.recorded()), included, confidence, mu)
+    made = guess_membership(cumulative_sums(recorded), included, confidence, mu)
     return OneRunAudit(
         algorithm=algorithm.title,
         lower=made.lower(delta, confidence),
@@ -89,3 +77,26 @@ def audit_one_run(
         guesses=made.guesses,
         correct=made.correct,
     )
+
+
+def _check(run: Run, canaries: int, node: int) -> None:
+    """Raise TacitError if the run has no records to protect, or canaries or node are invalid."""
+    if run.algorithm.privacy.unit != "record":
+        raise TacitError(
+            f"{run.algorithm.title} protects whole nodes, but an audit in one run needs records as canaries"
+        )
+    if canaries < _MIN_CANARIES:
+        raise TacitError(f"An audit in one run needs at least {_MIN_CANARIES} canaries, got {canaries}")
+    if not 0 <= node < run.task.n:
+        raise TacitError(f"Node {node} does not exist: the nodes of this network are 0 to {run.task.n - 1}")
+
+
+def _record_rounds(run: Run, node: int, columns: slice, progress: Callable[[int], None]) -> Array:
+    """Run all rounds and return what the node sent and received in these columns."""
+    network = NodeRecordingNetwork(run.network.graph, node, columns)
+    state = run.algorithm.start(run.task, network.graph)
+    for t in range(run.algorithm.rounds):
+        state = run.algorithm.round(t, state, run.task, network)
+        network.end_round()
+        progress(t + 1)
+    return network.recorded()
