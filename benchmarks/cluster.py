@@ -25,8 +25,7 @@ import torch
 from benchmarks.worker import forget_peak, resident
 from tacit.algorithms import algorithms
 from tacit.graphs import Graph, graphs
-from tacit.networks import Cluster, Network, Ranks, Simulated, joined
-from tacit.networks.ranks import MEETING
+from tacit.networks import RENDEZVOUS_FILE, Cluster, Network, ProcessGroup, Simulated, join_process_group
 from tacit.tasks import Dataset, Model, Task, models
 
 ROOT = Path(__file__).parent.parent
@@ -49,7 +48,7 @@ def task_of(rows: range) -> Task:
     return Task(Model(module), data, shards, batch=BATCH, nodes=np.array(rows))
 
 
-def rounds_of(graph: Graph, ranks: Ranks | None) -> Callable[[], None]:
+def rounds_of(graph: Graph, ranks: ProcessGroup | None) -> Callable[[], None]:
     network: Network = Simulated(graph) if ranks is None else Cluster(graph, ranks)
     task = task_of(range(int(network.nodes[0]), int(network.nodes[-1]) + 1))
     algorithm = algorithms.build("const-d2p", {"lr": 0.1, "clip": 1.0, "noise_multiplier": 1.0})
@@ -66,17 +65,17 @@ def work(name: str, nodes: int) -> None:
     """Run as a rank: read numbers of rounds, and print seconds, CPU seconds and bytes sent per round for each."""
     torch.set_num_threads(1)
     graph = graph_of(name, nodes)
-    with joined() as ranks:
+    with join_process_group() as ranks:
         base = forget_peak()
         step = rounds_of(graph, ranks)
         print("ready", flush=True)
         for line in sys.stdin:
-            before = 0 if ranks is None else ranks.sent
+            before = 0 if ranks is None else ranks.bytes_sent
             clock, processor = time.perf_counter(), time.process_time()
             for _ in range(int(line)):
                 step()
             spent = {"seconds": time.perf_counter() - clock, "processor": time.process_time() - processor}
-            spent["bytes"] = 0 if ranks is None else ranks.sent - before
+            spent["bytes"] = 0 if ranks is None else ranks.bytes_sent - before
             print(json.dumps({**{k: v / int(line) for k, v in spent.items()}, "memory": resident("VmHWM") - base}))
             sys.stdout.flush()
 
@@ -85,7 +84,12 @@ class Team:
     """The ranks of one contender."""
 
     def __init__(self, size: int, name: str, nodes: int, meeting: Path) -> None:
-        place = {"WORLD_SIZE": str(size), MEETING: str(meeting), "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+        place = {
+            "WORLD_SIZE": str(size),
+            RENDEZVOUS_FILE: str(meeting),
+            "GLOO_SOCKET_IFNAME": "lo",
+            "OMP_NUM_THREADS": "1",
+        }
         command = [sys.executable, "-m", "benchmarks.cluster", "--rank", name, "--nodes", str(nodes)]
         self._ranks = [
             subprocess.Popen(

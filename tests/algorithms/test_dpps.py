@@ -19,7 +19,7 @@ from tacit.algorithms import (
 )
 from tacit.errors import TacitError
 from tacit.graphs import d_out, ring
-from tacit.networks import Simulated, on_threads
+from tacit.networks import Simulated, run_on_threads
 from tacit.privacy.bounded import ReleaseContext, Sampling
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
@@ -109,7 +109,7 @@ def test_one_node_a_thread_knows_the_same_sensitivity(mode):
         return seen
 
     whole = rounds(Simulated(graph), task)
-    for seen in on_threads(graph, lambda network: rounds(network, task.host(network.nodes, Ledger()))):
+    for seen in run_on_threads(graph, lambda network: rounds(network, task.host(network.nodes, Ledger()))):
         assert np.allclose(seen, whole, rtol=1e-9)
 
 

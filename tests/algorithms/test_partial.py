@@ -101,7 +101,7 @@ def test_local_parameters_get_the_clip_and_the_noise_of_the_shared_ones():
 
 def test_exact_local_parameters_cost_more_and_say_so(private, exact):
     assert exact.privacy.guaranteed > private.privacy.guaranteed
-    assert "without noise: nothing here covers them" in exact.privacy.note
+    assert "without noise. This guarantee does not cover them" in exact.privacy.note
     for line in exact.task.ledger.releases():
         assert (line.sampling.kind, set(line.rates.tolist())) == ("none", {1.0})
 

@@ -197,7 +197,7 @@ def test_gradients_that_are_not_finite(tacit):
 def test_a_folder_that_cannot_be_made(tacit):
     Path("file").write_text("in the way")
     ended = tacit("train", *QUICK, "--out", "file")
-    refused(ended, "file holds something already", left=["file"])
+    refused(ended, "file is not empty", left=["file"])
     refused(tacit("train", *QUICK, "--out", "file/run"), "cannot", "file/run", left=["file"])
 
 

@@ -67,9 +67,7 @@ def test_runs_are_numbered_and_out_is_obeyed(tacit):
     assert {path.name for path in Path("deep/down").iterdir()} == FILES
     ended = tacit("train", *quick, "--out", "deep/down")
     assert ended.code == 2
-    assert ended.err == (
-        "error: deep/down holds something already: choose another folder, or resume the run that is there\n"
-    )
+    assert ended.err == ("error: deep/down is not empty: choose another folder, or resume the run in it\n")
 
 
 def test_a_config_file(tacit):

@@ -57,7 +57,7 @@ def ctrl_c(process, errors):
 def test_a_run_that_is_killed_stopped_and_resumed_is_the_run_of_one_process(tacit, tmp_path):
     code, out, errors = run("--workers", "2", "--out", "run", *LONG, folder=tmp_path, meanwhile=kill_rank_1)
     assert (code, out) == (2, "")
-    why = "another process of the cluster has ended, or was silent for 300 seconds"
+    why = "another process of the cluster has ended, or did not answer within 300 seconds"
     assert errors.splitlines()[-1] == f"error: {why}"
     assert not (tmp_path / "run/result.json").exists()
 
@@ -67,7 +67,7 @@ def test_a_run_that_is_killed_stopped_and_resumed_is_the_run_of_one_process(taci
     assert 100 <= stopped["rounds"] < 300
     assert stopped["stopped"] == f"stopped by hand after {stopped['rounds']} of 300 rounds"
     refused = tacit("train", "--resume", "run")
-    assert (refused.code, refused.err) == (2, "error: run was kept by 2 processes: resume it with --workers 2\n")
+    assert (refused.code, refused.err) == (2, "error: run was written by 2 processes: resume it with --workers 2\n")
 
     code, out, errors = run("--workers", "2", "--resume", "run", folder=tmp_path)
     assert code == 0, errors

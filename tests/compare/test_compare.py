@@ -41,7 +41,7 @@ def test_what_is_there_is_not_run_again_and_what_was_stopped_goes_on(tmp_path, c
     (stopped / "result.json").unlink()  # as a run leaves its folder that was killed after its last checkpoint
     assert compare(["dyn-d2p", "const-d2p"], **asked) == first
     there, made = capsys.readouterr().err.splitlines()
-    assert there == "3 of 4 runs are there already"
+    assert there == "3 of 4 runs are already finished"
     assert made.startswith("4/4  const-d2p/seed-1: accuracy")
     with pytest.raises(TacitError, match="other settings"):
         compare(["dyn-d2p", "const-d2p"], **{**asked, "epsilon": 3.0})

@@ -12,7 +12,7 @@ import torch
 from tacit.algorithms import algorithms
 from tacit.errors import TacitError
 from tacit.graphs import Dropout, from_matrices, graphs, require
-from tacit.networks import Simulated, on_threads
+from tacit.networks import Simulated, run_on_threads
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.planning import plan
 from tests.helpers import constant_task, digits_task, example_algorithm, quadratic_task, run_rounds
@@ -140,7 +140,7 @@ def test_one_node_per_thread_gives_the_same_run(name, sampling):
         state = run_rounds(algorithm, hosted, network, ROUNDS)
         return algorithm.models(state), list(hosted.ledger.releases())
 
-    apart = on_threads(graph, host)
+    apart = run_on_threads(graph, host)
     assert torch.allclose(torch.cat([models for models, _ in apart]), together, atol=1e-9)
     # The ledger of each thread is its node's column of the simulation's ledger.
     whole = list(task.ledger.releases())

@@ -97,7 +97,7 @@ def test_bad_options_are_refused(tacit, files, tmp_path):
         ((*files, "--epsilon", "1"), "Noise needs a clip"),
         (("none.csv",), "File not found: none.csv"),
         (("broken.npz",), "broken.npz cannot be read as an .npz archive"),
-        ((*files, "--out", "full"), "full holds something already"),
+        ((*files, "--out", "full"), "full is not empty"),
         (("a.csv",), "PPGL needs at least 2 clients, got 1"),
         ((*files, "--rounds", "0"), "rounds must be at least 1"),
     ]:

@@ -8,7 +8,7 @@ from tacit.graph_learning import IGL, PPGL, FedAvg, GraphLearningRun, Signals
 from tacit.graph_learning.ppgl import prox
 from tacit.graphs import complete, ring, star
 from tacit.networks import Simulated
-from tacit.networks.threaded import on_threads
+from tacit.networks.threaded import run_on_threads
 from tests.graph_learning import oracle
 from tests.graph_learning.cases import instance, learn
 
@@ -118,7 +118,7 @@ def test_one_client_per_process_gives_the_same_graphs(method):
     def run_client(network):
         return GraphLearningRun(task.host(network.nodes.tolist()), method, network, quiet=True).go()
 
-    parts = on_threads(ring(3), run_client)
+    parts = run_on_threads(ring(3), run_client)
     assert torch.allclose(torch.cat([part.graphs for part in parts]), together.graphs, rtol=1e-9, atol=1e-12)
     assert [part.t for part in parts] == [together.t] * 3
 

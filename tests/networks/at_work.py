@@ -15,8 +15,7 @@ from safetensors.torch import save_file
 from tacit.algorithms import algorithms
 from tacit.errors import TacitError
 from tacit.graphs import Dropout, graphs
-from tacit.networks import Cluster, RankCoordinator, Simulated, joined
-from tacit.networks.ranks import MEETING
+from tacit.networks import RENDEZVOUS_FILE, Cluster, ClusterCoordinator, Simulated, join_process_group
 from tacit.privacy.ledger import Ledger
 from tests.contracts.test_algorithms import DIRECTED, ROUNDS, accepts, digits, graph_for, private
 from tests.helpers import run_rounds
@@ -96,15 +95,15 @@ def failing(ranks, how):
 
 
 def main():
-    folder, rank, meeting = Path(sys.argv[1]), os.environ["RANK"], os.environ[MEETING]
-    with joined(60) as ranks:
+    folder, rank, meeting = Path(sys.argv[1]), os.environ["RANK"], os.environ[RENDEZVOUS_FILE]
+    with join_process_group(60) as ranks:
         results = {}
         for key, graph in VERBS.items():
-            network, before = Cluster(graph, ranks), ranks.sent
+            network, before = Cluster(graph, ranks), ranks.bytes_sent
             network.mix(0, torch.ones(len(network.nodes), 5), torch.ones(len(network.nodes)))
-            results[f"{key} sent"] = torch.tensor([ranks.sent - before])
+            results[f"{key} sent"] = torch.tensor([ranks.bytes_sent - before])
             results |= {f"{key} {verb}": value for verb, value in verbs(graph, network).items()}
-            total = RankCoordinator(ranks).total_traffic(network)
+            total = ClusterCoordinator(ranks).total_traffic(network)
             results[f"{key} traffic"] = torch.tensor([total.messages, total.bytes, total.rounds, total.bytes_out])
         for case, name, graph in cases():
             models, noise = ran(case, name, graph, Cluster(graph, ranks))
@@ -115,8 +114,8 @@ def main():
         except TacitError as error:
             (folder / f"few-{rank}").write_text(str(error))
     for how, patience in {"NaN": 60.0, "silent": SILENCE, "killed": 60.0}.items():
-        os.environ[MEETING] = f"{meeting}-{how}"
-        with joined(patience) as ranks:
+        os.environ[RENDEZVOUS_FILE] = f"{meeting}-{how}"
+        with join_process_group(patience) as ranks:
             said = failing(ranks, how)
             (folder / f"{how}-{rank}").write_text(said)
 

@@ -10,8 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tacit.networks import Simulated
-from tacit.networks.ranks import MEETING
+from tacit.networks import RENDEZVOUS_FILE, Simulated
 from tests.networks.at_work import NODES, VERBS, cases, ran, verbs
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +36,7 @@ class Ended:
 @pytest.fixture(scope="module", params=[2, 3], ids=["2 ranks", "3 ranks"])
 def cluster(request, tmp_path_factory):
     folder, size = tmp_path_factory.mktemp("cluster"), request.param
-    place = {"WORLD_SIZE": str(size), MEETING: str(folder / "meeting"), "GLOO_SOCKET_IFNAME": "lo"}
+    place = {"WORLD_SIZE": str(size), RENDEZVOUS_FILE: str(folder / "meeting"), "GLOO_SOCKET_IFNAME": "lo"}
     command = [sys.executable, "-m", "tests.networks.at_work", str(folder)]
     ranks = []
     for rank in range(size):
@@ -92,24 +91,24 @@ def test_every_algorithm_makes_the_same_run(cluster, case):
 def test_values_that_are_not_finite_end_all_ranks(cluster):
     *others, last = cluster.said("NaN")
     node = NODES - (NODES // cluster.size)
-    why = f"node {node} has values that are not finite in round 3; nothing was sent: try a smaller learning rate"
+    why = f"node {node} has values that are not finite in round 3; nothing was sent. Try a smaller learning rate"
     assert last == f"TacitError: {why}"
     for said in others:
-        assert said == f"Stopped: rank {cluster.size - 1} of the cluster has stopped: {why}"
+        assert said == f"PeerStopped: rank {cluster.size - 1} of the cluster has stopped: {why}"
 
 
 def test_a_rank_that_is_silent_is_given_up(cluster):
-    sentence = "another process of the cluster has ended, or was silent for 3 seconds"
-    assert cluster.said("silent") == [f"Stopped: {sentence}"] * cluster.size
+    sentence = "another process of the cluster has ended, or did not answer within 3 seconds"
+    assert cluster.said("silent") == [f"PeerStopped: {sentence}"] * cluster.size
 
 
 def test_a_rank_that_is_killed_ends_the_others(cluster):
     *others, last = cluster.said("killed")
     assert last is None
-    sentence = "another process of the cluster has ended, or was silent for 60 seconds"
-    assert others == [f"Stopped: {sentence}"] * (cluster.size - 1)
+    sentence = "another process of the cluster has ended, or did not answer within 60 seconds"
+    assert others == [f"PeerStopped: {sentence}"] * (cluster.size - 1)
 
 
 def test_each_rank_needs_a_node(cluster):
-    sentence = f"{cluster.size} processes are too many for 1 node: each hosts at least one"
+    sentence = f"{cluster.size} processes need at least {cluster.size} nodes, got 1: use fewer processes or more nodes"
     assert cluster.said("few") == [sentence] * cluster.size

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tacit.errors import TacitError
 from tacit.graphs import ring
-from tacit.networks import Network, Simulated, on_threads
+from tacit.networks import Network, Simulated, run_on_threads
 
 
 @given(st.integers(1, 7), st.integers(1, 30), st.sampled_from([torch.float32, torch.float64]), st.integers(0, 99))
@@ -21,7 +21,7 @@ def test_it_is_the_largest_distance_of_any_two(nodes, d, dtype, seed):
 def test_one_node_a_thread_measures_the_same_and_nothing_is_counted():
     x = torch.from_numpy(np.random.default_rng(0).normal(size=(4, 9)))
     whole = Simulated(ring(4))
-    found = on_threads(ring(4), lambda network: (network.diameter(x[network.nodes]), network.traffic.messages))
+    found = run_on_threads(ring(4), lambda network: (network.diameter(x[network.nodes]), network.traffic.messages))
     assert found == [(whole.diameter(x), 0)] * 4
     assert whole.traffic.messages == 0
 
@@ -37,6 +37,6 @@ def test_no_node_of_a_real_network_knows_it():
     class Real(Network):
         _mix = _swap = _max = _mean = None
 
-    with pytest.raises(TacitError, match="known in a simulation only"):
+    with pytest.raises(TacitError, match="measured in a simulation only"):
         Real(ring(3)).diameter(torch.zeros(3, 1))
     assert not Real.omniscient

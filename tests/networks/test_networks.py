@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tacit.errors import TacitError
 from tacit.graphs import Dropout, graphs
-from tacit.networks import Costs, Simulated, on_threads
+from tacit.networks import Costs, Simulated, run_on_threads
 
 GRAPHS = {
     "ring": graphs.build("ring", {"nodes": 6}),
@@ -30,7 +30,7 @@ def graph(request):
 
 def in_threads(graph, verb, *stacked):
     """The verb's answer with one node a thread, stacked again."""
-    return on_threads(graph, lambda network: verb(network, *(x[network.nodes[0]][None] for x in stacked)))
+    return run_on_threads(graph, lambda network: verb(network, *(x[network.nodes[0]][None] for x in stacked)))
 
 
 @pytest.mark.parametrize("t", [0, 1, 5])
@@ -66,7 +66,7 @@ def test_swap_hands_over_the_opposite_edge(name):
         assert torch.equal(edges.row, torch.zeros(len(mine), dtype=torch.long))
         return torch.equal(network.swap(0, mine), mine.flip(1))
 
-    assert all(on_threads(graph, one))
+    assert all(run_on_threads(graph, one))
 
 
 @settings(max_examples=40, deadline=None)
@@ -99,7 +99,7 @@ def test_traffic_is_counted_in_every_runtime():
         network.max(w[row][None])
         return network.traffic.messages, network.traffic.bytes
 
-    assert np.sum(on_threads(graph, one), axis=0).tolist() == [36, 6 * 44 + 30 * 4]
+    assert np.sum(run_on_threads(graph, one), axis=0).tolist() == [36, 6 * 44 + 30 * 4]
 
 
 def test_the_cost_clock():
@@ -123,7 +123,7 @@ def test_what_is_not_finite_never_leaves(bad):
         network.mix(7, x)
     assert network.traffic.messages == 0
     with pytest.raises(TacitError, match="node 4"):
-        on_threads(graph, lambda network: network.mix(7, x[network.nodes[0]][None]))
+        run_on_threads(graph, lambda network: network.mix(7, x[network.nodes[0]][None]))
 
 
 def test_large_finite_values_are_not_mistaken_for_infinite_ones():
@@ -155,6 +155,6 @@ def test_nodes_on_threads_share_no_module():
         mine = task.host(network.nodes)
         return [mine.gradient(params[:1], step, Clip(0.5)).value for step in range(4)]
 
-    for node, apart in enumerate(on_threads(GRAPHS["ring"], host)):
+    for node, apart in enumerate(run_on_threads(GRAPHS["ring"], host)):
         for one, whole in zip(apart, together, strict=True):
             assert torch.allclose(one[0], whole[node], atol=1e-6)

@@ -73,15 +73,15 @@ def test_finished_cells_are_not_run_again(tacit, tiny, monkeypatch):
     monkeypatch.setattr("tacit.reproduce.running.from_config", None)  # anything that runs fails
     again = tacit(*QUICK, "--json")
     assert again.out == first.out
-    assert "5 of 5 cells are there already" in again.err
+    assert "5 of 5 cells are already finished" in again.err
 
 
 def test_a_changed_setting_or_a_damaged_cell_is_run(tacit, tiny):
     tacit(*QUICK)
     next(CELLS.iterdir()).write_text('{"acc')
-    assert "4 of 5 cells are there already" in tacit(*QUICK).err
+    assert "4 of 5 cells are already finished" in tacit(*QUICK).err
     tiny.write_text(tiny.read_text().replace('"const-d2p", lr = 0.5', '"const-d2p", lr = 0.4'))
-    assert "3 of 5 cells are there already" in tacit(*QUICK).err
+    assert "3 of 5 cells are already finished" in tacit(*QUICK).err
 
 
 def test_seeds_give_a_deviation_and_out_is_obeyed(tacit, tiny):
@@ -171,5 +171,5 @@ def test_processes_side_by_side_and_ctrl_c(tacit, tiny):
     assert "Traceback" not in err
     assert 1 <= done < 5
     ended = tacit(*QUICK, "--json")
-    assert f"{done} of 5 cells are there already" in ended.err
+    assert f"{done} of 5 cells are already finished" in ended.err
     assert len(json.loads(ended.out)["rows"]) == 3

@@ -27,7 +27,7 @@ def test_norms_of_the_quick_version_and_figures_share_their_runs(tacit):
     html = Path("runs/reproduce/dp-norm/figure4-quick/report.html").read_text()
     assert "Norm of the dual variables" in html
     again = tacit("reproduce", "dp-norm/figure4", "--quick", "--jobs", "1")
-    assert "3 of 3 cells are there already" in again.err
+    assert "3 of 3 cells are already finished" in again.err
 
 
 def test_resnet_10_runs_in_quick_mode(tacit):

@@ -19,7 +19,7 @@ class State:
 
 @dataclass(frozen=True)
 class Mine(Algorithm[State]):
-    """Gossip and a noisy gradient; it does not say in advance what it releases."""
+    """Gossip and a noisy gradient; it does not plan its releases."""
 
     lr: float = 0.2
     noise: float = 1.0

@@ -90,7 +90,7 @@ def test_a_ledger_that_cannot_grow_says_so(tmp_path):
 
 def test_a_folder_is_never_shared(tmp_path):
     small(out=tmp_path / "run", observers=[interrupt_after(1)]).go()
-    with pytest.raises(TacitError, match="holds something already"):
+    with pytest.raises(TacitError, match="is not empty"):
         small(out=tmp_path / "run")
     (tmp_path / "file").write_text("in the way")
     for path in (tmp_path / "file", tmp_path / "file/run"):

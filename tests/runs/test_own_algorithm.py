@@ -44,7 +44,7 @@ def test_a_budget_needs_a_plan():
 def test_what_it_does_not_plan_is_not_promised():
     planned = small(algorithm=named("Mine")).planned()
     assert planned.guaranteed is None
-    assert planned.reason == "Mine does not say in advance what it releases"
+    assert planned.reason == "Mine does not plan its releases"
 
 
 @pytest.mark.parametrize("stop", [0, 7])

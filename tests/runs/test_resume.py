@@ -169,18 +169,18 @@ def test_a_checkpoint_of_another_run_is_refused(stopped, changes, tmp_path):
 
 
 def test_another_config_is_refused_by_the_key_that_differs(stopped):
-    refused(stopped, "seed is 0 there and 1 here", seed=1)
+    refused(stopped, "seed is 0 there, got 1", seed=1)
 
 
 def test_no_checkpoint_is_refused(stopped):
     (stopped / "checkpoint.safetensors").unlink()
-    refused(stopped, "there is no checkpoint")
+    refused(stopped, "checkpoint.safetensors does not exist")
 
 
 def test_a_ledger_that_tells_too_little_is_refused(stopped, tmp_path):
     small(out=tmp_path / "young", observers=[interrupt_after(3)]).go()
     shutil.copy(tmp_path / "young/ledger.sqlite", stopped)
-    refused(stopped, "holds 3 steps, fewer than the 7 of the run")
+    refused(stopped, "has 3 steps, but the run has made 7")
 
 
 def test_a_broken_ledger_is_refused(stopped):

@@ -89,9 +89,9 @@ def test_a_folder_and_resuming_from_it(tmp_path, monkeypatch):
     resumed = quick(module, (x, y), resume=True, **given)
     assert rounds == [0, 1, 2, 3, 3, 4, 5]
     assert_same(resumed, quick(module, (x, y), graph=nx.cycle_graph(4)))
-    with pytest.raises(tacit.TacitError, match="holds something already"):
+    with pytest.raises(tacit.TacitError, match="is not empty"):
         quick(module, (x, y), **given)
-    with pytest.raises(tacit.TacitError, match="seed is 0 there and 1 here"):
+    with pytest.raises(tacit.TacitError, match="seed is 0 there, got 1"):
         quick(module, (x, y), resume=True, seed=1, **given)
 
 

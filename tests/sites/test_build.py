@@ -8,7 +8,7 @@ import torch
 
 from tacit.errors import TacitError
 from tacit.graph_learning import PPGL, GraphLearningRun, Signals, synthetic
-from tacit.networks import Simulated, on_threads
+from tacit.networks import Simulated, run_on_threads
 from tacit.privacy import guarantee, plan
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
@@ -54,7 +54,7 @@ def test_sites_give_the_models_of_the_simulation(tmp_path, method):
         part = parts[int(network.nodes[0])]
         return Run(part.task, part.algorithm, network, delta=part.delta).go()
 
-    separate = on_threads(parts[0].graph, host)
+    separate = run_on_threads(parts[0].graph, host)
     simulated = from_config(Config.load(files.simulation)).go()
     assert torch.cat([run.models for run in separate]).sub(simulated.models).abs().max() <= 1e-6
     for i, part in enumerate(parts):
@@ -98,7 +98,7 @@ def test_sites_give_the_graphs_of_the_simulation(tmp_path):
         part = parts[int(network.nodes[0])]
         return GraphLearningRun(part.task, part.algorithm, network, delta=part.delta, quiet=True).go()
 
-    separate = on_threads(parts[0].graph, host)
+    separate = run_on_threads(parts[0].graph, host)
     assert torch.cat([learning.graphs for learning in separate]).sub(simulated.graphs).abs().max() <= 1e-9
     assert all(1.99 <= learning.privacy.guaranteed <= 2.0 for learning in separate)
     assert [part.ledger.budget.epsilon for part in parts] == [2.0] * 3

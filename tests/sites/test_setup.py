@@ -113,7 +113,7 @@ def test_refused_without_leaving_files(tmp_path, changes, sites, sentence):
 def test_existing_files_are_not_overwritten(tmp_path):
     (tmp_path / "net").mkdir()
     (tmp_path / "net" / "mine").write_text("dear")
-    with pytest.raises(TacitError, match="holds something already"):
+    with pytest.raises(TacitError, match="is not empty"):
         create_network(tmp_path / "net", 2, Config.parse(SMALL))
     assert names(tmp_path) == ["net"]
     assert names(tmp_path / "net") == ["mine"]
@@ -130,7 +130,7 @@ def test_init_command(tacit, tmp_path):
     assert [site.noise_seed for site in sites] == [0, 0]
     again = tacit("network", "init", str(folder), "--sites", "2")
     assert again.code == 2
-    assert "holds something already" in again.err
+    assert "is not empty" in again.err
 
 
 def test_graph_learning_network(tmp_path):

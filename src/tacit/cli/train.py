@@ -15,7 +15,7 @@ from tacit.cli.output import err, print_json, print_line
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
-    from tacit.networks import Ranks
+    from tacit.networks import ProcessGroup
     from tacit.runs import Observer, Run
 
 
@@ -36,17 +36,17 @@ def train(
     ] = 300.0,
 ) -> None:
     """Train privately without a server, and say what it cost."""
-    from tacit.networks import joined, started
+    from tacit.networks import in_process_group, join_process_group
 
     asked = {"privacy.epsilon": epsilon, "privacy.delta": delta}
     settings = [*(set_ or []), *(f"{key}={value}" for key, value in asked.items() if value is not None)]
     if resume is not None and (config is not None or settings or out_dir is not None):
         raise TacitError("--resume takes the run's own config: leave out CONFIG, --set, --epsilon, --delta and --out")
-    if workers > 1 and not started():
+    if workers > 1 and not in_process_group():
         from tacit.runs import launch_workers
 
         raise typer.Exit(launch_workers(workers, sys.argv[1:]))
-    with joined(patience) as ranks:
+    with join_process_group(patience) as ranks:
         run = _new(config, settings, out_dir, ranks) if resume is None else _stopped(resume, ranks)
         result = run.go().result()
         if run.coordinator.is_leader:
@@ -56,22 +56,22 @@ def train(
         raise typer.Exit(INTERRUPTED)
 
 
-def _new(path: Path | None, settings: list[str], out: Path | None, ranks: Ranks | None) -> Run:
+def _new(path: Path | None, settings: list[str], out: Path | None, ranks: ProcessGroup | None) -> Run:
     from tacit.api import refuse_graph_method
     from tacit.runs import Config, from_config, storage
 
     config = Config.load(path, settings)
     refuse_graph_method(config)
     folder = out or storage.unused_folder(Path("runs"), config.name or (path.stem if path else "run"))
-    if ranks is None or ranks.leads:
+    if ranks is None or ranks.is_leader:
         storage.check_new_folder(folder)
     if ranks is not None:
-        folder = Path(ranks.texts(str(folder))[0])  # while it is chosen, nobody may have made it yet
+        folder = Path(ranks.gather_strings(str(folder))[0])  # while it is chosen, nobody may have made it yet
     with _preparing("the noise for the privacy asked for", ranks):
         return from_config(config, ranks=ranks, out=folder, observers=_observers(ranks))
 
 
-def _stopped(folder: Path, ranks: Ranks | None) -> Run:
+def _stopped(folder: Path, ranks: ProcessGroup | None) -> Run:
     from tacit.runs import Config, from_config
 
     config = (folder if ranks is None else ranks.folder(folder)) / "config.toml"
@@ -81,17 +81,17 @@ def _stopped(folder: Path, ranks: Ranks | None) -> Run:
         return from_config(Config.load(config), ranks=ranks, out=folder, resume=True, observers=_observers(ranks))
 
 
-def _preparing(what: str, ranks: Ranks | None) -> AbstractContextManager[object]:
-    quiet = ranks is not None and not ranks.leads
+def _preparing(what: str, ranks: ProcessGroup | None) -> AbstractContextManager[object]:
+    quiet = ranks is not None and not ranks.is_leader
     return nullcontext() if quiet else err.status(f"Preparing: data, graph, and {what}")
 
 
-def _observers(ranks: Ranks | None) -> list[Observer]:
+def _observers(ranks: ProcessGroup | None) -> list[Observer]:
     """A progress bar in the process that prints, and the report; Ctrl-C stops all ranks after the same round."""
     from tacit.reports import ReportPage
     from tacit.runs import ProgressBar, SynchronisedInterrupt
 
-    bar = [ProgressBar()] if ranks is None or ranks.leads else []
+    bar = [ProgressBar()] if ranks is None or ranks.is_leader else []
     interrupt = [] if ranks is None else [SynchronisedInterrupt(ranks)]
     return [*bar, ReportPage(), *interrupt]
 

@@ -1,25 +1,26 @@
-"""How values travel between nodes: the four verbs, in simulation, over threads, and over the ranks of a cluster."""
+"""How values travel between nodes: four verbs, in simulation, on threads, and over the ranks of a cluster."""
 
 from tacit.networks.cluster import Cluster
-from tacit.networks.coordinator import Coordinator, RankCoordinator
-from tacit.networks.network import Costs, Edges, Network, Stopped, Traffic
-from tacit.networks.ranks import Ranks, joined, started
+from tacit.networks.coordinator import ClusterCoordinator, Coordinator
+from tacit.networks.network import Costs, Edges, Network, PeerStopped, Traffic
+from tacit.networks.process_group import RENDEZVOUS_FILE, ProcessGroup, in_process_group, join_process_group
 from tacit.networks.simulated import Simulated
-from tacit.networks.threaded import Threaded, on_threads
+from tacit.networks.threaded import Threaded, run_on_threads
 
 __all__ = [
+    "RENDEZVOUS_FILE",
     "Cluster",
+    "ClusterCoordinator",
     "Coordinator",
     "Costs",
     "Edges",
     "Network",
-    "RankCoordinator",
-    "Ranks",
+    "PeerStopped",
+    "ProcessGroup",
     "Simulated",
-    "Stopped",
     "Threaded",
     "Traffic",
-    "joined",
-    "on_threads",
-    "started",
+    "in_process_group",
+    "join_process_group",
+    "run_on_threads",
 ]

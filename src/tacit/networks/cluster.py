@@ -1,4 +1,4 @@
-"""Blocks of nodes on the ranks of a cluster: what nodes of other ranks need travels, and nothing else."""
+"""Blocks of nodes on the ranks of a cluster. Only the rows that nodes of other ranks need are sent."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from torch import Tensor
 from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.networks.network import Costs, Network, Nodes
-from tacit.networks.ranks import Ranks
+from tacit.networks.process_group import ProcessGroup
 from tacit.networks.simulated import csr_tensor
 
 
 @dataclass(frozen=True)
 class _Mixing:
-    """Which rows go to which rank, how many come from each, and the weights of own rows and those, by node id."""
+    """The rows to send to each rank, the number to receive from each, and the weights of all rows by node id."""
 
     outgoing: dict[int, Tensor]
     incoming: dict[int, int]
@@ -29,32 +29,34 @@ class _Mixing:
 
 @dataclass(frozen=True)
 class _Swapping:
-    """The own edges to nodes of each rank, by (source, target), which is the order in which they are sent, and by
-    (target, source), which is the order in which the opposite ones arrive."""
+    """Hosted edges by the rank of their target.
+
+    `outgoing` is sorted by (source, target), the order in which they are sent; `incoming` by (target, source), the
+    order in which the opposite edges arrive.
+    """
 
     outgoing: dict[int, Tensor]
     incoming: dict[int, Tensor]
 
 
 class Cluster(Network):
-    """The end of a network that hosts a block of nodes; every rank of `ranks` has one, over the same graph.
+    """The network of a rank that hosts a block of nodes. Every rank has one, over the same graph.
 
-    All know the graph and so, without a word, who needs which rows. A round of communication is one message between
-    two ranks that have neighbours on each other, whatever number of values it carries. Rows are summed in the order
-    of node ids, as in a simulation. When a rank stops, by values that are not finite or by any other failure, it hangs
-    up and all the others stop.
+    Each rank derives from the graph which rows the others need. In one round of communication, two ranks with
+    neighbouring nodes exchange one message, however many values it carries. Rows are summed in the order of node ids,
+    as in a simulation. When a rank fails, for example because of values that are not finite, all ranks stop.
     """
 
     omniscient: ClassVar[bool] = False
 
-    def __init__(self, graph: Graph, ranks: Ranks, costs: Costs | None = None) -> None:
+    def __init__(self, graph: Graph, ranks: ProcessGroup, costs: Costs | None = None) -> None:
         super().__init__(graph, ranks.block(graph.nodes), costs)
         self._ranks = ranks
-        self._buffer = torch.empty(0, dtype=torch.uint8)  # kept, since its size changes with the round
+        self._buffer = torch.empty(0, dtype=torch.uint8)  # reused, since its size changes with the round
         self._first = np.array([ranks.block(graph.nodes, rank)[0] for rank in range(ranks.size)])
 
     def _mix(self, t: int, values: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        plan = self._at("mix", t, lambda: self._mixing(t))
+        plan = self._cached("mix", t, lambda: self._mixing(t))
         flat = [value.reshape(len(value), -1) for value in values]
         sizes = [row[:1].nbytes for row in flat]
         received = self._ranks.exchange(
@@ -65,12 +67,12 @@ class Cluster(Network):
         mixed = []
         for k, (value, own) in enumerate(zip(values, flat, strict=True)):
             rows = self._in_order(own, {rank: cut[k] for rank, cut in parts.items()})
-            weights = self._at(own.dtype, t, partial(plan.weights.to, own.dtype))
+            weights = self._cached(own.dtype, t, partial(plan.weights.to, own.dtype))
             mixed.append((weights @ rows).view(value.shape))
         return tuple(mixed)
 
     def _swap(self, t: int, z: Tensor, only: Tensor | None) -> Tensor:
-        plan = self._at("swap", t, lambda: self._swapping(t))
+        plan = self._cached("swap", t, lambda: self._swapping(t))
         outgoing, incoming = (
             places if only is None else {rank: rows[only[rows]] for rank, rows in places.items()}
             for places in (plan.outgoing, plan.incoming)
@@ -92,12 +94,12 @@ class Cluster(Network):
         return self._ranks.max(s.max())
 
     def _mean(self, x: Tensor) -> Tensor:
-        # In double precision the order of summation, which depends on the number of ranks, hardly matters.
+        # The order of summation depends on the number of ranks: double precision keeps the difference small.
         return (self._ranks.sum(x.sum(0, dtype=torch.float64)) / self.graph.nodes).to(x.dtype)
 
-    def _check(self, t: int | None, owners: Nodes, *values: Tensor) -> None:
+    def _check_finite(self, t: int | None, owners: Nodes, *values: Tensor) -> None:
         try:
-            super()._check(t, owners, *values)
+            super()._check_finite(t, owners, *values)
         except TacitError as error:
             self._ranks.stop(str(error))
             raise
@@ -105,15 +107,15 @@ class Cluster(Network):
     def _mixing(self, t: int) -> _Mixing:
         matrix, first, last = self.graph.at(t), self.nodes[0], self.nodes[-1] + 1
         own = matrix[first:last]
-        needed = np.union1d(own.indices, self.nodes)  # sorted: rows of lower ranks, own ones, rows of higher ranks
+        needed = np.union1d(own.indices, self.nodes)  # sorted: lower ranks, this rank, higher ranks
         places = np.searchsorted(needed, own.indices).astype(own.indices.dtype)
         weights = csr_tensor(own.indptr, places, own.data, (len(self.nodes), len(needed)), torch.float64)
         counts = np.bincount(self._owner(needed), minlength=self._ranks.size)
         wanted = matrix[:, first:last].tocoo()
         pairs = np.unique(np.stack([self._owner(wanted.row), wanted.col]), axis=1)
         return _Mixing(
-            {rank: torch.from_numpy(pairs[1, pairs[0] == rank]).long() for rank in self._others_in(pairs[0])},
-            {rank: int(counts[rank]) for rank in self._others_in(self._owner(needed))},
+            {rank: torch.from_numpy(pairs[1, pairs[0] == rank]).long() for rank in self._other_ranks(pairs[0])},
+            {rank: int(counts[rank]) for rank in self._other_ranks(self._owner(needed))},
             weights,
         )
 
@@ -130,11 +132,11 @@ class Cluster(Network):
         """The rank that hosts each node."""
         return np.searchsorted(self._first, nodes, side="right") - 1
 
-    def _others_in(self, ranks: Nodes) -> list[int]:
+    def _other_ranks(self, ranks: Nodes) -> list[int]:
         return [rank for rank in np.unique(ranks).tolist() if rank != self._ranks.rank]
 
     def _in_order(self, own: Tensor, received: Mapping[int, Tensor]) -> Tensor:
-        """Own rows and the bytes of others' as one matrix, by rank and so by node id."""
+        """Own rows and received bytes as one matrix, sorted by rank and therefore by node id."""
         if not received:
             return own
         parts = {self._ranks.rank: _bytes(own), **received}
@@ -150,5 +152,5 @@ def _bytes(rows: Tensor) -> Tensor:
 
 
 def _cut(message: Tensor, count: int, sizes: list[int]) -> tuple[Tensor, ...]:
-    """A message of `count` rows of each value, value after value, as one part a value."""
+    """Split a message of `count` rows per value, value after value, into one part per value."""
     return torch.split(message, [count * size for size in sizes])

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from tacit.networks.network import Network, Traffic
-from tacit.networks.ranks import Ranks
+from tacit.networks.process_group import ProcessGroup
 
 
 class Coordinator:
-    """The coordinator of a run in a single process: there is nobody to wait for.
+    """The coordinator of a run in a single process: nothing has to be coordinated.
 
-    A run over several processes uses a subclass, such as `RankCoordinator`. Methods that gather are collective: every
-    process must call them, in the same order.
+    A run over several processes uses a subclass, such as `ClusterCoordinator`. Methods that gather are collective:
+    every process must call them, in the same order.
     """
 
     @property
@@ -62,15 +62,15 @@ class Coordinator:
         return replace(network.traffic)
 
 
-class RankCoordinator(Coordinator):
+class ClusterCoordinator(Coordinator):
     """The coordinator of a run whose nodes are spread over the ranks of a cluster."""
 
-    def __init__(self, ranks: Ranks) -> None:
+    def __init__(self, ranks: ProcessGroup) -> None:
         self._ranks = ranks
 
     @property
     def is_leader(self) -> bool:
-        return self._ranks.leads
+        return self._ranks.is_leader
 
     @property
     def processes(self) -> int:
@@ -78,16 +78,16 @@ class RankCoordinator(Coordinator):
 
     @property
     def all_alive(self) -> bool:
-        return not self._ranks.stopped
+        return not self._ranks.stop_reason
 
     def folder(self, out: Path) -> Path:
         return self._ranks.folder(out)
 
     def all_gather(self, rows: Tensor) -> Tensor:
-        return torch.cat(self._ranks.rows(rows))
+        return torch.cat(self._ranks.all_gather(rows))
 
     def gather_strings(self, text: str) -> list[str]:
-        return self._ranks.texts(text)
+        return self._ranks.gather_strings(text)
 
     @contextmanager
     def leader_first(self) -> Iterator[None]:
@@ -100,6 +100,6 @@ class RankCoordinator(Coordinator):
     def total_traffic(self, network: Network) -> Traffic:
         own = network.traffic
         messages, sent = self._ranks.sum(torch.tensor([own.messages, own.bytes])).tolist()
-        rounds, most = self._ranks.max(torch.tensor([own.rounds, own.bytes_out])).tolist()
+        rounds, busiest = self._ranks.max(torch.tensor([own.rounds, own.bytes_out])).tolist()
         by_node = np.broadcast_to(own.by_node, (2, len(network.nodes))).T.copy()
-        return Traffic(messages, sent, rounds, most, self.all_gather(torch.from_numpy(by_node)).numpy().T)
+        return Traffic(messages, sent, rounds, busiest, self.all_gather(torch.from_numpy(by_node)).numpy().T)

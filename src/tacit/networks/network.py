@@ -1,4 +1,4 @@
-"""What nodes can say to each other: four verbs, the same in every runtime."""
+"""Communication between nodes: four verbs, the same in every runtime."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Nodes = npt.NDArray[np.int64]
 M = TypeVar("M")
 
 
-class Stopped(TacitError):
-    """Another node or process failed first; its error is the one to read."""
+class PeerStopped(TacitError):
+    """Another node or process failed first; its error is the cause."""
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds by which runs are compared, as the papers do: a gradient, a round of communication, and bytes a second.
+    """The cost model of the papers: seconds per gradient and per round of communication, and bytes per second.
 
     >>> Costs(gradient_time=0.1, link_time=1.0).seconds(draws=4, rounds=1, bytes_out=0)
     1.4
@@ -37,15 +37,18 @@ class Costs:
     bandwidth: float = float("inf")
 
     def seconds(self, draws: int, rounds: int, bytes_out: float) -> float:
-        """Nodes work side by side: `bytes_out` is what the busiest one had to send."""
+        """The cost in seconds. Nodes work in parallel: `bytes_out` are the bytes of the busiest node."""
         return draws * self.gradient_time + rounds * self.link_time + bytes_out / self.bandwidth
 
 
 @dataclass
 class Traffic:
-    """What the hosted nodes have sent so far; `bytes_out` is the busiest node's share, round by round.
+    """What the hosted nodes have sent so far.
 
-    `by_node` holds each node's messages and bytes, (2, n).
+    Attributes:
+        rounds: Rounds of communication.
+        bytes_out: The bytes of the busiest node, summed over the rounds.
+        by_node: Messages and bytes of each node, (2, n).
     """
 
     messages: int = 0
@@ -56,7 +59,7 @@ class Traffic:
 
 
 class Edges(NamedTuple):
-    """Directed edges that start at a hosted node, sorted by (source, target). `row` is the source's row here."""
+    """Directed edges that start at a hosted node, sorted by (source, target). `row` is the row of the source."""
 
     source: Nodes
     target: Nodes
@@ -64,10 +67,10 @@ class Edges(NamedTuple):
 
 
 class Network(ABC):
-    """The hosted nodes' end of the network. Every tensor has one row a hosted node (or one a hosted edge, in `swap`).
+    """The network as the hosted nodes use it. Tensors have one row per hosted node; in `swap`, one per hosted edge.
 
-    An algorithm calls the verbs and never knows which runtime answers. Values that are not finite never leave.
-    An `omniscient` runtime, a simulation, can also measure what no node of a real network knows: `diameter`.
+    Algorithms call the verbs and do not depend on the runtime. Values that are not finite are never sent. A simulation
+    (`omniscient`) can also measure `diameter`, which no node of a real network can.
     """
 
     omniscient: ClassVar[bool] = False
@@ -77,51 +80,51 @@ class Network(ABC):
         self.nodes = np.arange(graph.nodes) if nodes is None else nodes
         self.costs = costs or Costs()
         self.traffic = Traffic()
-        self._kept: dict[tuple[object, int], Any] = {}
+        self._cache: dict[tuple[object, int], Any] = {}
 
     def begin(self, t: int) -> int:
-        """A round is about to begin. On a real network others may have gone on without the hosted node: then the answer
-        is the round they are in, and nothing has begun yet."""
+        """Begin round t and return t. If the other nodes of a real network continued without the hosted node, return
+        their current round instead; then no round has begun."""
         return t
 
     def mix(self, t: int, *values: Tensor, row_bytes: int | None = None) -> tuple[Tensor, ...]:
-        """Σ_j W_ij(t) x_j over in-neighbours, for each of `values`; they travel together in one message.
+        """Σ_j W_ij(t) x_j over in-neighbours, for each of `values`; they are sent in one message.
 
-        `row_bytes` is what a node's message takes where it is compressed.
+        `row_bytes` is the size of one compressed message.
         """
-        self._check(t, self.nodes, *values)
+        self._check_finite(t, self.nodes, *values)
         degrees = self.graph.out_degrees(t)
         each = sum(_row_bytes(value) for value in values) if row_bytes is None else row_bytes
         self._count(degrees[self.nodes], each, busiest=int(degrees.max()))
         return self._mix(t, values)
 
     def swap(self, t: int, z: Tensor, only: Tensor | None = None) -> Tensor:
-        """For the edge i→j the value that j holds for j→i. Rows follow `edges(t)`; both directions must exist.
+        """For every edge i→j, the value that j holds for j→i. Rows follow `edges(t)`; both directions must exist.
 
-        With `only`, a bool an edge that both its ends agree on, the others stay silent and keep what they have.
+        With `only`, one bool per edge on which both ends agree, the other edges exchange nothing and keep their value.
         """
         source = self.edges(t).source
-        self._check(t, source, z)
-        speaking = source if only is None else source[only.numpy()]
-        self._count(np.bincount(np.searchsorted(self.nodes, speaking), minlength=len(self.nodes)), _row_bytes(z))
+        self._check_finite(t, source, z)
+        active = source if only is None else source[only.numpy()]
+        self._count(np.bincount(np.searchsorted(self.nodes, active), minlength=len(self.nodes)), _row_bytes(z))
         received = self._swap(t, z, only)
         return received if only is None else torch.where(only[:, None], received, z)
 
     def max(self, s: Tensor) -> Tensor:
-        """The largest of the nodes' numbers (n,), known to all of them afterwards, as a scalar."""
-        self._check(None, self.nodes, s)
+        """The maximum of the nodes' numbers (n,) as a scalar; every node receives it."""
+        self._check_finite(None, self.nodes, s)
         self._count(self._others(), _row_bytes(s))
         return self._max(s)
 
     def mean(self, x: Tensor) -> Tensor:
-        """The mean of the nodes' rows, known to all of them afterwards: (d,) from (n, d)."""
-        self._check(None, self.nodes, x)
+        """The mean (d,) of the nodes' rows (n, d); every node receives it."""
+        self._check_finite(None, self.nodes, x)
         self._count(self._others(), _row_bytes(x))
         return self._mean(x)
 
     def diameter(self, x: Tensor) -> float:
-        """max_ij ‖x_i − x_j‖₁ over all nodes: a measurement, no message."""
-        raise TacitError("how far apart all nodes are is known in a simulation only")
+        """max_ij ‖x_i − x_j‖₁ over all nodes. A measurement: no message is counted."""
+        raise TacitError("the distance between all nodes can be measured in a simulation only")
 
     def edges(self, t: int) -> Edges:
         """The directed edges of round t that start at a hosted node."""
@@ -131,26 +134,26 @@ class Network(ABC):
         return Edges(source[mine], target[mine], row)
 
     def seconds(self, draws: int) -> float:
-        """The cost clock after `draws` gradients a node."""
+        """The cost in seconds after `draws` gradients per node."""
         return self.costs.seconds(draws, self.traffic.rounds, self.traffic.bytes_out)
 
     @contextmanager
     def unmetered(self) -> Iterator[None]:
-        """For measurements, which are no part of the method: what is sent inside is not counted."""
+        """Do not count what is sent inside the block: measurements are not part of the method."""
         before = replace(self.traffic)
         try:
             yield
         finally:
             self.traffic = before
 
-    def _at(self, what: object, t: int, make: Callable[[], M]) -> M:
-        """What is made of the graph of round t: once for a periodic graph; that of a random one is not kept."""
+    def _cached(self, what: object, t: int, make: Callable[[], M]) -> M:
+        """A value computed from the graph of round t; it is cached if the graph is periodic."""
         if self.graph.period is None:
             return make()
         key = (what, t % self.graph.period)
-        if key not in self._kept:
-            self._kept[key] = make()
-        made: M = self._kept[key]
+        if key not in self._cache:
+            self._cache[key] = make()
+        made: M = self._cache[key]
         return made
 
     @abstractmethod
@@ -166,35 +169,35 @@ class Network(ABC):
     def _mean(self, x: Tensor) -> Tensor: ...
 
     def _others(self) -> npt.NDArray[np.int64]:
-        """A network-wide value reaches everyone: counted as one message to each other node."""
+        """The messages of `max` and `mean`: one to every other node."""
         return np.full(len(self.nodes), self.graph.nodes - 1)
 
     def _count(self, out: npt.NDArray[np.int64], row_bytes: int, busiest: int | None = None) -> None:
-        """`out` messages of each hosted node; `busiest` is the most of any node, hosted here or not, where known."""
+        """Count `out` messages per hosted node; `busiest` is the maximum over all nodes, if it is known."""
         messages = int(out.sum())
         self.traffic.messages += messages
         self.traffic.bytes += messages * row_bytes
         self.traffic.bytes_out += (int(out.max(initial=0)) if busiest is None else busiest) * row_bytes
         self.traffic.rounds += 1
-        # A new array: copies of the counters, in checkpoints, keep the old one.
+        # A new array, because checkpoints hold the old one.
         self.traffic.by_node = self.traffic.by_node + np.stack([out, out * row_bytes])
 
-    def _check(self, t: int | None, owners: Nodes, *values: Tensor) -> None:
-        """Refuse what is not finite, naming the node it belongs to."""
+    def _check_finite(self, t: int | None, owners: Nodes, *values: Tensor) -> None:
+        """Raise an error that names the node if a value is not finite."""
         for value in values:
-            if bool(torch.isfinite(value.sum())):  # one pass; a sum may overflow, so look closer before refusing
+            if bool(torch.isfinite(value.sum())):  # fast path; a finite sum is proof enough
                 continue
             bad = (~torch.isfinite(value)).reshape(len(value), -1).any(1).nonzero()
             if len(bad):
                 when = "" if t is None else f" in round {t}"
                 raise TacitError(
-                    f"node {owners[int(bad[0])]} has values that are not finite{when}; nothing was sent: "
-                    "try a smaller learning rate"
+                    f"node {owners[int(bad[0])]} has values that are not finite{when}; nothing was sent. "
+                    "Try a smaller learning rate"
                 )
 
 
 def largest_distance(x: Tensor) -> float:
-    """max_ij ‖x_i − x_j‖₁ of the rows (n, d), summed in double precision: long rows lose percents in single."""
+    """max_ij ‖x_i − x_j‖₁ of the rows (n, d), summed in double precision because rows are long."""
     return max(float((x - row).abs().sum(1, dtype=torch.float64).max()) for row in x)
 
 

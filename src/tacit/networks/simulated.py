@@ -19,7 +19,7 @@ Weights = npt.NDArray[np.float64]
 
 
 class Simulated(Network):
-    """The runtime of simulations: n = N, nothing leaves the process, mixing is sparse.
+    """The network of a simulation: it hosts all nodes (n = N), and mixing is one sparse product.
 
     >>> from tacit.graphs import graphs
     >>> network = Simulated(graphs.build("complete", {"nodes": 4}))
@@ -38,11 +38,11 @@ class Simulated(Network):
         return tuple(self._product(t, value) for value in values)
 
     def _product(self, t: int, x: Tensor) -> Tensor:
-        weights = self._at(x.dtype, t, lambda: _sparse(self.graph.at(t), x.dtype))
+        weights = self._cached(x.dtype, t, lambda: _sparse(self.graph.at(t), x.dtype))
         return (weights @ x.reshape(len(x), -1)).view(x.shape)
 
     def _swap(self, t: int, z: Tensor, only: Tensor | None) -> Tensor:
-        return z[self._at("opposite", t, lambda: self._opposite(t))]
+        return z[self._cached("opposite", t, lambda: self._opposite(t))]
 
     def _max(self, s: Tensor) -> Tensor:
         return s.max()
@@ -54,13 +54,13 @@ class Simulated(Network):
         return largest_distance(x)
 
     def _opposite(self, t: int) -> Tensor:
-        """Where j→i stands for each i→j: edges are sorted by (source, target), so sort them by (target, source)."""
+        """The row of j→i for each i→j. Edges are sorted by (source, target), so this sorts them by (target, source)."""
         edges = self.edges(t)
         return torch.from_numpy(np.lexsort((edges.source, edges.target)))
 
 
 def csr_tensor(indptr: Index, indices: Index, data: Weights, shape: tuple[int, int], dtype: torch.dtype) -> Tensor:
-    """Sparse weights as torch multiplies by them."""
+    """Sparse weights as a torch CSR tensor."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR")
         return torch.sparse_csr_tensor(

@@ -1,4 +1,4 @@
-"""One node a thread, each with its own end of the network: the proof that algorithms do not know where they run."""
+"""One thread per node, each with its own network: used to test that algorithms do not depend on the runtime."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from tacit.graphs import Graph
-from tacit.networks.network import Costs, Network, Stopped, largest_distance
+from tacit.networks.network import Costs, Network, PeerStopped, largest_distance
 
 R = TypeVar("R")
-_PATIENCE = 120.0  # seconds a thread waits for the others before it gives up
+_BARRIER_TIMEOUT = 120.0  # seconds
 
 
-class Board:
-    """Where the threads leave their messages. All write, all wait, all read, all wait."""
+class MessageBoard:
+    """The messages of all threads. In an exchange all threads write, wait, read, and wait again."""
 
     def __init__(self, nodes: int) -> None:
         self.messages: dict[int, tuple[Tensor, ...]] = {}
@@ -37,17 +37,17 @@ class Board:
 
     def _wait(self) -> None:
         try:
-            self._barrier.wait(_PATIENCE)
+            self._barrier.wait(_BARRIER_TIMEOUT)
         except threading.BrokenBarrierError:
-            raise Stopped("another node of the network has stopped") from None
+            raise PeerStopped("another node has stopped") from None
 
 
 class Threaded(Network):
-    """The end of a network that hosts the single node `node`; its messages go over a shared `Board`."""
+    """The network of a thread that hosts `node` only; its messages go over a shared `MessageBoard`."""
 
     omniscient: ClassVar[bool] = True
 
-    def __init__(self, graph: Graph, node: int, board: Board, costs: Costs | None = None) -> None:
+    def __init__(self, graph: Graph, node: int, board: MessageBoard, costs: Costs | None = None) -> None:
         super().__init__(graph, np.array([node]), costs)
         self._node, self._board = node, board
 
@@ -84,20 +84,20 @@ class Threaded(Network):
         return self._rows(x, largest_distance)
 
     def _rows(self, x: Tensor, read: Callable[[Tensor], R]) -> R:
-        """What is made of the rows of all nodes."""
+        """Apply `read` to the rows of all nodes."""
         nodes = range(self.graph.nodes)
         return self._board.exchange(self._node, (x,), lambda all_: read(torch.cat([all_[j][0] for j in nodes])))
 
 
-def on_threads(graph: Graph, work: Callable[[Threaded], R], costs: Costs | None = None) -> list[R]:
-    """Run `work` for every node of the graph at once, each in a thread with its own network.
+def run_on_threads(graph: Graph, work: Callable[[Threaded], R], costs: Costs | None = None) -> list[R]:
+    """Run `work` for every node of the graph in parallel, each in a thread with its own network.
 
     >>> from tacit.graphs import graphs
     >>> ring = graphs.build("ring", {"nodes": 3})
-    >>> on_threads(ring, lambda network: float(network.max(torch.tensor([float(network.nodes[0])]))))
+    >>> run_on_threads(ring, lambda network: float(network.max(torch.tensor([float(network.nodes[0])]))))
     [2.0, 2.0, 2.0]
     """
-    board = Board(graph.nodes)
+    board = MessageBoard(graph.nodes)
 
     def host(node: int) -> R:
         try:
@@ -110,5 +110,5 @@ def on_threads(graph: Graph, work: Callable[[Threaded], R], costs: Costs | None 
         futures = [pool.submit(host, node) for node in range(graph.nodes)]
     errors = [error for future in futures if (error := future.exception()) is not None]
     if errors:
-        raise next((error for error in errors if not isinstance(error, Stopped)), errors[0])
+        raise next((error for error in errors if not isinstance(error, PeerStopped)), errors[0])
     return [future.result() for future in futures]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tacit.algorithms import Algorithm
 from tacit.graphs import Graph, require
-from tacit.networks import Cluster, Coordinator, Costs, Network, RankCoordinator, Ranks, Simulated
+from tacit.networks import Cluster, ClusterCoordinator, Coordinator, Costs, Network, ProcessGroup, Simulated
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
 from tacit.runs.config import Config
@@ -35,7 +35,7 @@ def from_config(
     config: Config,
     parts: UserParts | None = None,
     *,
-    ranks: Ranks | None = None,
+    ranks: ProcessGroup | None = None,
     out: Path | None = None,
     resume: bool = False,
     observers: Sequence[Observer] = (),
@@ -54,7 +54,7 @@ def from_config(
         TacitError: The config is invalid, or the run cannot be kept or resumed in `out`.
     """
     complete = _complete(config, parts or UserParts())
-    coordinator = Coordinator() if ranks is None else RankCoordinator(ranks)
+    coordinator = Coordinator() if ranks is None else ClusterCoordinator(ranks)
     costs = Costs(**config.network.model_dump())
     network: Network = Simulated(complete.graph, costs) if ranks is None else Cluster(complete.graph, ranks, costs)
     if out is None:

@@ -1,4 +1,4 @@
-"""Where a run stands after a whole round: all that is needed to go on from there, exactly."""
+"""The state of a run after a complete round: everything needed to resume it exactly."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PREVIOUS = "previous.safetensors"  # of a run over several processes, in case no
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Rounds done, the algorithm's state, and the counters: the ledger's steps, draws of records, traffic."""
+    """Complete rounds, the state of the algorithm, and the counters: ledger steps, draws of records, traffic."""
 
     t: int
     state: Any
@@ -32,7 +32,7 @@ class Checkpoint:
     traffic: Traffic
 
     def facts(self, title: str, seconds: float, processes: int = 1) -> dict[str, Any]:
-        """All but the state, as JSON can hold it."""
+        """Everything except the state, for JSON."""
         return {
             "processes": processes,
             "algorithm": title,
@@ -44,7 +44,7 @@ class Checkpoint:
         }
 
     def tensors(self, title: str) -> dict[str, Tensor]:
-        """The state."""
+        """The tensors of the state."""
         return _tensors(self.state, title)
 
     def save(
@@ -59,19 +59,23 @@ class Checkpoint:
     def load(
         cls, folder: Path, start: Checkpoint, title: str, config: Mapping[str, Any], coordinator: Coordinator
     ) -> tuple[Checkpoint, float]:
-        """The last checkpoint that all processes of the run have kept in their `folder`, and the seconds spent so far,
-        if it is the run begun at `start`."""
+        """Read the last checkpoint that all processes have in their `folder`, and the seconds spent so far.
+
+        Raises:
+            TacitError: The checkpoint is missing or damaged, or belongs to a run that did not begin at `start`.
+        """
         path = folder / (FILE if coordinator.processes == 1 else _common(folder, coordinator))
         tensors, facts = storage.read_checkpoint(path)
-        kept = facts.get("processes", 1)
-        if kept != coordinator.processes:
-            how = f"with --workers {kept}" if kept > 1 else "without --workers"
-            raise TacitError(f"{folder} was kept by {kept} process{'es' if kept > 1 else ''}: resume it {how}")
+        processes = facts.get("processes", 1)
+        if processes != coordinator.processes:
+            how = f"with --workers {processes}" if processes > 1 else "without --workers"
+            plural = "es" if processes > 1 else ""
+            raise TacitError(f"{folder} was written by {processes} process{plural}: resume it {how}")
         _same_config(folder / "config.toml", config)
-        return start.gone_on(tensors, facts, title, path), facts["seconds"]
+        return start.restored(tensors, facts, title, path), facts["seconds"]
 
-    def gone_on(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any], title: str, path: Path) -> Checkpoint:
-        """The checkpoint in `path` with these tensors and facts, if it is of the run begun here."""
+    def restored(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any], title: str, path: Path) -> Checkpoint:
+        """The checkpoint with the contents of `path`. `self` is the start of the run, to which it must belong."""
         expected, found = _shapes(self.tensors(title)), _shapes(tensors)
         if (facts["algorithm"], found) != (title, expected):
             raise TacitError(
@@ -82,32 +86,32 @@ class Checkpoint:
         return Checkpoint(state=replace(self.state, **tensors), traffic=traffic, **counters)
 
     def check_ledger(self, ledger: Ledger, folder: Path) -> None:
-        """A ledger that lacks steps would tell less than what was released."""
+        """Refuse a ledger with fewer steps than the run: it would report too little ε."""
         if ledger.steps < self.steps:
             raise TacitError(
-                f"{folder / 'ledger.sqlite'} holds {ledger.steps} steps, fewer than the {self.steps} of the run: "
-                "put the run's own ledger back"
+                f"{folder / 'ledger.sqlite'} has {ledger.steps} steps, but the run has made {self.steps}. "
+                "Restore the run's own ledger to resume."
             )
 
 
 def _common(folder: Path, coordinator: Coordinator) -> str:
-    """The file with the last checkpoint that every process has: between two evaluations nobody gets ahead by two."""
+    """The file with the last checkpoint that every process has. Evaluations keep processes within one checkpoint."""
     mine = {
         storage.read_checkpoint(path)[1]["t"]: path.name
         for path in (folder / PREVIOUS, folder / FILE)
         if path.is_file()
     }
-    everyones = [set(map(int, text.split())) for text in coordinator.gather_strings(" ".join(map(str, mine)))]
-    common = set.intersection(*everyones)
+    all_rounds = [set(map(int, text.split())) for text in coordinator.gather_strings(" ".join(map(str, mine)))]
+    common = set.intersection(*all_rounds)
     if not common:
-        raise TacitError(f"there is no checkpoint in {folder} that all {coordinator.processes} processes have kept")
+        raise TacitError(f"{folder} has no checkpoint that all {coordinator.processes} processes have written")
     return mine[max(common)]
 
 
 def _tensors(state: Any, title: str) -> dict[str, Tensor]:
     values = vars(state) if is_dataclass(state) else {}
     if not values or not all(isinstance(value, Tensor) for value in values.values()):
-        raise TacitError(f"the state of {title} must be a dataclass of tensors to be kept in a folder")
+        raise TacitError(f"the state of {title} must be a dataclass of tensors to be saved in a folder")
     return values
 
 
@@ -123,5 +127,5 @@ def _same_config(path: Path, config: Mapping[str, Any]) -> None:
     for key in sorted(saved.keys() | config.keys()):
         if saved.get(key) != config.get(key):
             raise TacitError(
-                f"{path.parent} holds another run: {key} is {saved.get(key)} there and {config.get(key)} here"
+                f"{path.parent} contains another run: {key} is {saved.get(key)} there, got {config.get(key)}"
             )

@@ -1,4 +1,4 @@
-"""Work spread over processes; results come as they are finished, and Ctrl-C ends all of it."""
+"""Parallel work in several processes. Results are returned as they are finished; Ctrl-C ends all of it."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ R = TypeVar("R")
 
 
 def run_in_parallel(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Generator[tuple[T, R], None, None]:
-    """Each item with what `work` made of it, as they come; with one job, in this process and in order."""
+    """Yield each item with the result of `work`, as they finish. One job runs in this process and in order."""
     if jobs == 1 or len(items) <= 1:
         yield from ((item, work(item)) for item in items)
         return
     threads = os.environ.get("OMP_NUM_THREADS")
-    os.environ["OMP_NUM_THREADS"] = "1"  # the processes already fill the cores
+    os.environ["OMP_NUM_THREADS"] = "1"  # the processes already use all cores
     pool = ProcessPoolExecutor(
         jobs, multiprocessing.get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
     )
     try:
-        with _no_ctrl_c():
+        with _ignoring_ctrl_c():
             futures = {pool.submit(work, item): item for item in items}
         for future in as_completed(futures):
             yield futures[future], future.result()
     except BrokenProcessPool:
-        raise TacitError("a process was ended from outside, for want of memory perhaps: try --jobs 1") from None
+        raise TacitError("a worker process was killed (possibly out of memory): try --jobs 1") from None
     except BaseException:
-        for child in multiprocessing.active_children():  # what is half done is of no use to anyone
+        for child in multiprocessing.active_children():  # unfinished work is of no use
             child.terminate()
         raise
     finally:
@@ -49,8 +49,8 @@ def run_in_parallel(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Ge
 
 
 @contextmanager
-def _no_ctrl_c() -> Iterator[None]:
-    """Processes started in here never see Ctrl-C, not even while they start: it is the parent's to handle."""
+def _ignoring_ctrl_c() -> Iterator[None]:
+    """Processes started in the block ignore Ctrl-C, also while they start: the parent process handles it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

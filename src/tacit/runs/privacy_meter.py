@@ -1,4 +1,4 @@
-"""What a run costs in privacy: by its plan, while it goes on, and in the end."""
+"""The privacy of a run: planned, and spent so far."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from tacit.privacy.release import Array, Release
 from tacit.privacy.statement import Privacy, assess
 from tacit.tasks import Task
 
-_SIMULATED = "The noise comes from the run's seed: this is a simulation, and protects only where the seed stays secret."
-_KEPT = (
-    "Parameters that are not shared stay at their node without noise: nothing here covers them, nor an accuracy "
-    "measured with them."
+_SIMULATED = "SIMULATION: the noise is derived from the seed of the run, so this run protects nobody."
+_LOCAL_PARAMETERS = (
+    "Parameters that are not shared stay at their node without noise. This guarantee does not cover them, nor an "
+    "accuracy measured with them."
 )
-_MEASURED = "Stationarity is measured on the nodes' own records, and nothing here covers it."
-_BARE = "values leave the nodes without noise"
+_MEASURED = "Stationarity is measured on the nodes' own records. This guarantee does not cover it."
+_NO_NOISE = "values leave the nodes without noise"
 
 
 class PrivacyMeter:
-    """The privacy of an algorithm on a task. A ledger that is exchanged or rewound needs a new one.
+    """Accounts the privacy of an algorithm on a task. After the ledger is rewound, a new meter is needed.
 
-    Where a network spreads the run over processes, each accounts for its own nodes, and `spent` tells the worst of all.
+    In a run over several processes, each process accounts for its own nodes, and `spent` is the maximum over all.
     """
 
     def __init__(
@@ -41,10 +41,10 @@ class PrivacyMeter:
     ) -> None:
         self.task, self.algorithm, self.delta, self.measures = task, algorithm, delta, measures
         self._coordinator = coordinator or Coordinator()
-        self._known: tuple[object, Privacy] | None = None
+        self._last: tuple[object, Privacy] | None = None
 
     def claim(self, rounds: int) -> float | None:
-        """The ε that the paper's formula claims."""
+        """The ε that the formula of the paper claims after `rounds` rounds."""
         if rounds == 0:
             return None
         privacy = self.algorithm.privacy
@@ -52,15 +52,15 @@ class PrivacyMeter:
         return None if claimed is None else finite_or_none(claimed)
 
     def spent(self, rounds: int) -> Privacy:
-        """All that the ledgers hold."""
+        """The privacy of everything in the ledgers."""
         ledger = self.task.ledger
         version = (rounds, len(ledger), ledger.unreleased)
-        if self._known is None or self._known[0] != version:
-            self._known = version, self._worst(self._statement(*assess(ledger, self.delta), rounds))
-        return self._known[1]
+        if self._last is None or self._last[0] != version:
+            self._last = version, self._worst(self._statement(*assess(ledger, self.delta), rounds))
+        return self._last[1]
 
     def _worst(self, own: Privacy) -> Privacy:
-        """What holds for the nodes of all processes: what one of them cannot guarantee, nobody can."""
+        """The maximum over all processes; None if one process can guarantee nothing."""
         kinds = [own.guaranteed, own.claimed, own.per_round]
         numbers = torch.tensor([[math.nan if e is None else e for e in kinds]], dtype=torch.float64)
         guaranteed, claimed, per_round = map(finite_or_none, self._coordinator.all_gather(numbers).amax(0).tolist())
@@ -74,19 +74,19 @@ class PrivacyMeter:
         )
 
     def planned(self) -> Privacy:
-        """All that the algorithm says it will release."""
+        """The privacy of everything the algorithm plans to release."""
         lines = self._plan()
         spent = guarantee(lines, self.delta)
         reason = None
         if not lines:
-            reason = f"{self.algorithm.title} does not say in advance what it releases"
+            reason = f"{self.algorithm.title} does not plan its releases"
         elif math.isinf(spent.max()):
             unproven = any(line.mechanism.name == "unproven" for line in lines)
-            reason = "the noise follows a sensitivity that is not proven for all that it covers" if unproven else _BARE
+            reason = "the noise is scaled to a sensitivity that is not proven" if unproven else _NO_NOISE
         return self._statement(spent, reason, self.algorithm.rounds)
 
-    def by(self, rounds: int) -> float | None:
-        """The ε that so many rounds cost, by the plan; None where nothing is guaranteed."""
+    def planned_epsilon(self, rounds: int) -> float | None:
+        """The guaranteed ε of the first `rounds` rounds as planned; None if nothing is guaranteed."""
         lines, privacy = self._plan(), self.algorithm.privacy
         if rounds < self.algorithm.rounds:
             later = privacy.releases(rounds, self.task.nodes, privacy.sampling(self.task))
@@ -113,7 +113,7 @@ class PrivacyMeter:
         )
 
     def _notes(self) -> list[str]:
-        kept = [_KEPT] if self.task.model.bounded < self.task.d else []
+        kept = [_LOCAL_PARAMETERS] if self.task.model.bounded < self.task.d else []
         measured = [_MEASURED] if self.measures else []
         simulated = [_SIMULATED] if self.task.noise.simulated else []
         return [*self.algorithm.privacy.notes, *kept, *measured, *simulated]
@@ -129,5 +129,5 @@ class PrivacyMeter:
 
 
 def finite_or_none(value: float) -> float | None:
-    """None for what is no number a table or JSON could hold."""
+    """None for infinity and NaN, which JSON cannot represent."""
     return value if math.isfinite(value) else None

@@ -47,7 +47,7 @@ class ProgressBar(Observer):
 
 
 def numbers(run: Run) -> str:
-    """The last evaluation, in brief."""
+    """The last evaluation in one line."""
     if not run.history:
         return ""
     last = run.history[-1]
@@ -56,19 +56,22 @@ def numbers(run: Run) -> str:
 
 @contextmanager
 def progress_counter(what: str, total: int, done: int) -> Iterator[Callable[[str], None]]:
-    """A bar over many runs with the time left; a line for each that is finished, which is all without a terminal."""
+    """A progress bar over `total` items, of which `done` are finished.
+
+    Call the yielded function once per finished item. It prints one line per item; without a terminal there is no bar.
+    """
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     progress = Progress(*columns, console=console, disable=not console.is_terminal)
     task = progress.add_task(what, total=total, completed=done)
     if done:
-        console.print(f"{done} of {total} {what} are there already", highlight=False)
+        console.print(f"{done} of {total} {what} are already finished", highlight=False)
 
-    def tell(line: str) -> None:
+    def advance(line: str) -> None:
         nonlocal done
         done += 1
         progress.console.print(f"{done}/{total}  {line}", highlight=False, markup=False, soft_wrap=True)
         progress.update(task, completed=done)
 
     with progress:
-        yield tell
+        yield advance

@@ -1,4 +1,4 @@
-"""Files of a run. Each is written whole or not at all."""
+"""Reading and writing the files of a run. A file is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FORMAT = "tacit-checkpoint-1"
 
 
 def write(path: Path, data: bytes) -> None:
-    """Replace `path` by `data` in one step: a full disk or a crash leaves what was there before."""
+    """Replace `path` by `data` atomically: a full disk or a crash leaves the old file."""
     part = path.with_name(path.name + ".part")
     try:
         part.write_bytes(data)
@@ -36,7 +36,7 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def write_history(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """A CSV table that pandas reads; an empty cell means there is no such number."""
+    """Write a CSV table; an empty cell is None."""
     table = io.StringIO()
     if rows:
         writer = csv.DictWriter(table, fieldnames=list(rows[0]))
@@ -58,7 +58,7 @@ def write_config(path: Path, config: Mapping[str, Any]) -> None:
 
 
 def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-    """The state's tensors, with what else is needed to go on exactly."""
+    """Write the tensors of a state, with the other facts needed to resume exactly."""
     metadata = {"format": _FORMAT, "facts": json.dumps(dict(facts))}
     # Copies, since safetensors refuses tensors that share memory.
     write(path, safetensors.torch.save({k: v.contiguous().clone() for k, v in tensors.items()}, metadata))
@@ -66,12 +66,12 @@ def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[s
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if not path.is_file():
-        raise TacitError(f"there is no checkpoint at {path}: give the folder of a run that was stopped")
+        raise TacitError(f"{path} does not exist: give the folder of a stopped run")
     try:
         with safe_open(path, "pt") as file:
             metadata = file.metadata() or {}
             if metadata.get("format") != _FORMAT:
-                raise TacitError(f"{path} was written by another program: it is no checkpoint of a run")
+                raise TacitError(f"{path} was written by another program and is not a checkpoint of a run")
             return {key: file.get_tensor(key) for key in file.keys()}, json.loads(metadata["facts"])  # noqa: SIM118
     except (SafetensorError, OSError, ValueError, KeyError) as error:
         raise TacitError(f"{path} cannot be read as a checkpoint: {error}") from None
@@ -82,13 +82,13 @@ def write_models(path: Path, models: Tensor) -> None:
 
 
 def check_new_folder(path: Path) -> None:
-    """Refuse a folder that holds anything: a run has one of its own."""
+    """Refuse a folder that is not empty: every run has its own."""
     try:
         taken = path.exists() and (not path.is_dir() or any(path.iterdir()))
     except OSError as error:
-        raise TacitError(f"cannot look into {path}: {error.strerror}") from None
+        raise TacitError(f"cannot read the folder {path}: {error.strerror}") from None
     if taken:
-        raise TacitError(f"{path} holds something already: choose another folder, or resume the run that is there")
+        raise TacitError(f"{path} is not empty: choose another folder, or resume the run in it")
 
 
 def create_folder(path: Path) -> list[Path]:
@@ -103,7 +103,7 @@ def create_folder(path: Path) -> list[Path]:
 
 
 def unused_folder(parent: Path, name: str) -> Path:
-    """`parent/name`, or the first of `name-2`, `name-3`, … that does not exist."""
+    """Return `parent/name`, or the first of `name-2`, `name-3`, … that does not exist."""
     candidate, number = parent / name, 2
     while candidate.exists():
         candidate, number = parent / f"{name}-{number}", number + 1

@@ -98,7 +98,7 @@ class SiteRun(Run):
         if saved is None:
             return
         facts, path = json.loads(saved[0]), self._site.state / JOURNAL
-        checkpoint = self.checkpoint.gone_on(safetensors.torch.load(saved[1]), facts, self.algorithm.title, path)
+        checkpoint = self.checkpoint.restored(safetensors.torch.load(saved[1]), facts, self.algorithm.title, path)
         checkpoint.check_ledger(self.task.ledger, self._site.state)
         self.return_to(checkpoint)
         self.seconds = facts["seconds"]
@@ -119,7 +119,7 @@ class SiteRun(Run):
 
     def _bound_until_next_evaluation(self) -> float | None:
         """Return the larger of ε in the ledger, which a crash may have left ahead, and ε planned until then."""
-        planned, spent = self._meter.by(min(self.t + self.every, self.rounds)), self.privacy.guaranteed
+        planned, spent = self._meter.planned_epsilon(min(self.t + self.every, self.rounds)), self.privacy.guaranteed
         return None if planned is None or spent is None else max(planned, spent)
 
     def _begins(self) -> bool:
