@@ -16,6 +16,7 @@ def test_tests_and_pages_that_are_named_are_there(page):
         assert (ROOT / file).is_file(), file
         assert not name or f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), f"{file}::{name}"
     assert not re.search(r"^[A-Z]+$", text, re.M), "a place that was left to be filled in"
+    assert not re.search(r"^(<<<<<<<|=======|>>>>>>>)", text, re.M), "unresolved merge conflict"
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
         assert (page.parent / target).exists(), target
 
