@@ -1,6 +1,6 @@
-"""Property tests draw the same examples every time, so that a verdict is about the change.
+"""Fixtures for all tests. Property tests draw the same examples every time.
 
-`--hypothesis-profile=explore` draws new ones.
+`--hypothesis-profile=explore` draws new examples.
 """
 
 import os
@@ -24,7 +24,7 @@ BESIDE = Path(__file__).parents[2] / "shared" / "data"
 
 @pytest.fixture
 def data_folder(monkeypatch):
-    """The folder of the published data sets; where there is none, the test is skipped."""
+    """The folder of the published data sets; without it, the test is skipped."""
     found = Path(os.environ.get("TACIT_DATA") or BESIDE)
     if not found.is_dir():
         pytest.skip(f"no data sets: TACIT_DATA is not set and there is no {BESIDE}")
@@ -33,7 +33,7 @@ def data_folder(monkeypatch):
 
 
 class Ended(NamedTuple):
-    """The command, run in this process: its exit code and what it printed where."""
+    """Exit code, standard output and standard error of a command that ran in this process."""
 
     code: int
     out: str
@@ -42,7 +42,7 @@ class Ended(NamedTuple):
 
 @pytest.fixture
 def tacit(monkeypatch, capsys, tmp_path):
-    """`tacit("train", "--json")` in an empty folder."""
+    """Runs a command in an empty folder: `tacit("train", "--json")`."""
     monkeypatch.chdir(tmp_path)
 
     def run(*args):
@@ -80,7 +80,7 @@ def browser():
 
 @pytest.fixture
 def visit(browser):
-    """`visit(path, width=…, scheme=…)`; at the end no page may have complained or asked for anything else."""
+    """`visit(path, width=…, scheme=…)`; fails at the end if a page logged an error or requested another file."""
     pages, trouble = [], []
 
     def open_(path, *, width=1180, scheme="light"):

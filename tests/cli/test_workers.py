@@ -1,4 +1,4 @@
-"""`tacit train` on several processes of one machine: the run of one process, whatever happens to it on the way."""
+"""`tacit train --workers`: several processes make the same run as one, also when they are killed and resumed."""
 
 import json
 import os
@@ -25,7 +25,7 @@ LONG = [
 
 
 def run(*args, folder, meanwhile=lambda process, errors: None):
-    """The command, with something done to it meanwhile: its exit code, its output and its errors."""
+    """Run the command while `meanwhile` acts on it; return exit code, standard output and standard error."""
     errors = folder / "errors"
     with errors.open("w") as file:
         pipes = {"stdout": subprocess.PIPE, "stderr": file, "text": True}
@@ -54,7 +54,7 @@ def ctrl_c(process, errors):
     process.send_signal(signal.SIGINT)
 
 
-def test_a_run_that_is_killed_stopped_and_resumed_is_the_run_of_one_process(tacit, tmp_path):
+def test_killed_interrupted_and_resumed_workers_equal_one_process(tacit, tmp_path):
     code, out, errors = run("--workers", "2", "--out", "run", *LONG, folder=tmp_path, meanwhile=kill_rank_1)
     assert (code, out) == (2, "")
     why = "another process of the cluster has ended, or did not answer within 300 seconds"
@@ -93,7 +93,7 @@ def test_a_run_that_is_killed_stopped_and_resumed_is_the_run_of_one_process(taci
     assert (parts[0] / "report.html").is_file()
 
 
-def test_values_that_are_not_finite_are_told_once(tmp_path):
+def test_values_that_are_not_finite_are_reported_once(tmp_path):
     wild = setting("algorithm=sgp", "algorithm.lr=1e38", *NO_TARGET[1:])
     code, out, errors = run("--workers", "2", *QUICK, *wild, folder=tmp_path)
     assert (code, out) == (2, "")
@@ -101,8 +101,8 @@ def test_values_that_are_not_finite_are_told_once(tmp_path):
     assert "has values that are not finite" in errors
 
 
-def test_torchrun_and_a_budget_that_ends_all_ranks_alike(tacit, tmp_path):
-    """Nodes of different sizes: which of them ends the run is hosted by one rank, and the others know."""
+def test_torchrun_and_a_budget_that_stops_all_ranks_together(tacit, tmp_path):
+    """Nodes have different sizes; the one that exhausts the budget is hosted by one rank, and all ranks stop."""
     spend = [
         *QUICK,
         *setting("sharding={name='sizes',ratio=4.0}", "algorithm.noise_multiplier=2", "privacy.budget=0.3"),

@@ -1,6 +1,6 @@
-"""A rank at work, for test_cluster: `python -m tests.networks.at_work FOLDER`, once for each rank.
+"""One rank of test_cluster: `python -m tests.networks.at_work FOLDER`, once per rank.
 
-Everything that is to be tried is tried in one go, since processes are slow to start. What came of it is left in FOLDER.
+Every case runs in one process, since processes are slow to start. The results are written to FOLDER.
 """
 
 import os
@@ -45,7 +45,7 @@ def cases():
 
 
 def ran(case, name, graph, network=None):
-    """The models and the ledger after a run, of all nodes or of those that `network` hosts."""
+    """Models and noise of a run, of all nodes or of those that `network` hosts."""
     task = digits(name, nodes=graph.nodes, dtype=torch.float64)
     algorithm = private(name, asynchronous=True) if "asynchronous" in case else private(name)
     if network is not None:
@@ -57,7 +57,7 @@ def ran(case, name, graph, network=None):
 
 
 def verbs(graph, network):
-    """What each verb answers, where row i of what goes in depends on i alone."""
+    """The result of each verb on inputs whose row i depends on i only."""
     generator = torch.Generator().manual_seed(0)
     x, w, s = (torch.randn(graph.nodes, *shape, generator=generator) for shape in ((5,), (), ()))
     mine = torch.from_numpy(network.nodes)
@@ -77,7 +77,7 @@ def verbs(graph, network):
 
 
 def failing(ranks, how):
-    """Rounds over a ring in which the last rank fails; what the others then say."""
+    """Run rounds over a ring in which the last rank fails; return the error of this rank."""
     network = Cluster(VERBS["ring"], ranks)
     x, last = torch.ones(len(network.nodes), 3), ranks.rank == ranks.size - 1
     try:

@@ -1,4 +1,4 @@
-"""Nodes on the ranks of a cluster: the same run as the simulation's, no more bytes than needed, and a clean end."""
+"""A cluster makes the same run as a simulation, sends only what is needed, and stops cleanly."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Ended:
-    """What the ranks left behind."""
+    """The results of all ranks."""
 
     def __init__(self, size, folder):
         self.size, self.folder = size, folder
@@ -51,7 +51,7 @@ def cluster(request, tmp_path_factory):
 
 
 @pytest.mark.parametrize("graph", VERBS)
-def test_the_verbs_answer_as_in_a_simulation(cluster, graph):
+def test_verbs_equal_the_simulation(cluster, graph):
     network = Simulated(VERBS[graph])
     network.mix(0, torch.ones(VERBS[graph].nodes, 5), torch.ones(VERBS[graph].nodes))
     for verb, expected in verbs(VERBS[graph], network).items():
@@ -69,7 +69,7 @@ def test_the_verbs_answer_as_in_a_simulation(cluster, graph):
 
 
 @pytest.mark.parametrize("graph", VERBS)
-def test_no_more_than_boundary_rows_travels(cluster, graph):
+def test_only_boundary_rows_are_sent(cluster, graph):
     weights = VERBS[graph].at(0).toarray()
     blocks = np.array_split(np.arange(len(weights)), cluster.size)
     for rank, block in enumerate(blocks):
@@ -81,14 +81,14 @@ CASES = {case: (name, graph) for case, name, graph in cases()}
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_algorithm_makes_the_same_run(cluster, case):
+def test_every_algorithm_equals_the_simulation(cluster, case):
     models, noise = ran(case, *CASES[case])
     assert torch.allclose(torch.cat(cluster.each(f"{case} models")), models, rtol=0, atol=1e-6)
     # Each rank's ledger is its nodes' part of the simulation's.
     assert torch.equal(torch.cat(cluster.each(f"{case} noise")), noise)
 
 
-def test_values_that_are_not_finite_end_all_ranks(cluster):
+def test_values_that_are_not_finite_stop_all_ranks(cluster):
     *others, last = cluster.said("NaN")
     node = NODES - (NODES // cluster.size)
     why = f"node {node} has values that are not finite in round 3; nothing was sent. Try a smaller learning rate"
@@ -97,12 +97,12 @@ def test_values_that_are_not_finite_end_all_ranks(cluster):
         assert said == f"PeerStopped: rank {cluster.size - 1} of the cluster has stopped: {why}"
 
 
-def test_a_rank_that_is_silent_is_given_up(cluster):
+def test_rank_that_does_not_answer_times_out(cluster):
     sentence = "another process of the cluster has ended, or did not answer within 3 seconds"
     assert cluster.said("silent") == [f"PeerStopped: {sentence}"] * cluster.size
 
 
-def test_a_rank_that_is_killed_ends_the_others(cluster):
+def test_killed_rank_stops_the_others(cluster):
     *others, last = cluster.said("killed")
     assert last is None
     sentence = "another process of the cluster has ended, or did not answer within 60 seconds"

@@ -1,4 +1,4 @@
-"""How far apart all nodes are: a measurement that only a simulation can make."""
+"""`Network.diameter`: a measurement that only a simulation can make."""
 
 import numpy as np
 import pytest
@@ -12,13 +12,13 @@ from tacit.networks import Network, Simulated, run_on_threads
 
 
 @given(st.integers(1, 7), st.integers(1, 30), st.sampled_from([torch.float32, torch.float64]), st.integers(0, 99))
-def test_it_is_the_largest_distance_of_any_two(nodes, d, dtype, seed):
+def test_diameter_is_the_largest_distance_of_two_nodes(nodes, d, dtype, seed):
     x = torch.from_numpy(np.random.default_rng(seed).normal(size=(nodes, d))).to(dtype)
     naive = max(float((u - v).abs().sum()) for u in x.double() for v in x.double())
     assert Simulated(ring(nodes)).diameter(x) == pytest.approx(naive, rel=1e-5)
 
 
-def test_one_node_a_thread_measures_the_same_and_nothing_is_counted():
+def test_diameter_on_threads_equals_simulation_and_is_not_counted():
     x = torch.from_numpy(np.random.default_rng(0).normal(size=(4, 9)))
     whole = Simulated(ring(4))
     found = run_on_threads(ring(4), lambda network: (network.diameter(x[network.nodes]), network.traffic.messages))
@@ -26,14 +26,14 @@ def test_one_node_a_thread_measures_the_same_and_nothing_is_counted():
     assert whole.traffic.messages == 0
 
 
-def test_single_precision_loses_nothing_of_long_vectors():
+def test_diameter_of_long_vectors_is_precise():
     # A sum that runs in single precision stops growing: it would hide that an estimate is violated.
     x = torch.full((2, 11_000_000), 0.01)
     x[1] = -0.01
     assert Simulated(ring(2)).diameter(x) == pytest.approx(0.02 * 11e6, rel=1e-4)
 
 
-def test_no_node_of_a_real_network_knows_it():
+def test_diameter_needs_a_simulation():
     class Real(Network):
         _mix = _swap = _max = _mean = None
 

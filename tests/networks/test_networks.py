@@ -29,12 +29,12 @@ def graph(request):
 
 
 def in_threads(graph, verb, *stacked):
-    """The verb's answer with one node a thread, stacked again."""
+    """The result of a verb with one node per thread, stacked."""
     return run_on_threads(graph, lambda network: verb(network, *(x[network.nodes[0]][None] for x in stacked)))
 
 
 @pytest.mark.parametrize("t", [0, 1, 5])
-def test_mix_is_the_product_with_the_graph_of_the_round(graph, t):
+def test_mix_is_the_product_with_the_weights_of_the_round(graph, t):
     x, w = values(graph.nodes, 3), values(graph.nodes, seed=1)
     dense = torch.from_numpy(graph.at(t).toarray())
     simulated = Simulated(graph).mix(t, x, w)
@@ -44,7 +44,7 @@ def test_mix_is_the_product_with_the_graph_of_the_round(graph, t):
         assert torch.allclose(torch.cat([answer[k] for answer in threaded]), dense @ value, atol=1e-12)
 
 
-def test_max_and_mean_are_known_to_all(graph):
+def test_all_nodes_receive_max_and_mean(graph):
     x, s = values(graph.nodes, 4), values(graph.nodes)
     assert float(Simulated(graph).max(s)) == float(s.max())
     assert torch.allclose(Simulated(graph).mean(x), x.mean(0))
@@ -54,7 +54,7 @@ def test_max_and_mean_are_known_to_all(graph):
 
 
 @pytest.mark.parametrize("name", ["ring", "star", "erdos-renyi"])
-def test_swap_hands_over_the_opposite_edge(name):
+def test_swap_returns_the_value_of_the_opposite_edge(name):
     graph = GRAPHS[name]
     source, target = graph.edges(0)
     z = torch.stack([torch.from_numpy(source), torch.from_numpy(target)], 1).double()
@@ -102,7 +102,7 @@ def test_traffic_is_counted_in_every_runtime():
     assert np.sum(run_on_threads(graph, one), axis=0).tolist() == [36, 6 * 44 + 30 * 4]
 
 
-def test_the_cost_clock():
+def test_cost_model():
     graph = graphs.build("star", {"nodes": 5})
     network = Simulated(graph, Costs(gradient_time=0.1, link_time=1.0, bandwidth=100.0))
     network.mix(0, torch.ones(5, 25))
@@ -114,7 +114,7 @@ def test_the_cost_clock():
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_what_is_not_finite_never_leaves(bad):
+def test_values_that_are_not_finite_are_not_sent(bad):
     graph = GRAPHS["ring"]
     x = torch.ones(6, 3)
     x[4, 1] = bad
@@ -126,24 +126,24 @@ def test_what_is_not_finite_never_leaves(bad):
         run_on_threads(graph, lambda network: network.mix(7, x[network.nodes[0]][None]))
 
 
-def test_large_finite_values_are_not_mistaken_for_infinite_ones():
+def test_large_finite_values_are_sent():
     x = torch.full((6, 2), 2e38)
     assert torch.equal(Simulated(GRAPHS["one-peer-exponential"]).mix(0, x)[0], x)
 
 
-def test_ten_thousand_nodes_are_ordinary():
+def test_mixing_of_ten_thousand_nodes():
     network = Simulated(graphs.build("one-peer-exponential", {"nodes": 10_000}))
     x = values(10_000, 8)
     total = x.sum(0)
     for t in range(14):
         (x,) = network.mix(t, x)
     assert torch.allclose(x.sum(0), total, atol=1e-8)
-    # After one period every value has reached every node: what is left of the spread is small.
+    # After one period every value has reached every node, so the spread is small.
     assert float((x - x.mean(0)).abs().max()) < 0.05
 
 
-def test_nodes_on_threads_share_no_module():
-    """Engines hook into the module: one that all threads shared would mix up their gradients."""
+def test_threads_do_not_share_a_module():
+    """Gradient engines add hooks to the module; a shared module would mix up the gradients of the threads."""
     from tacit.tasks import Clip
     from tests.helpers import digits_task
 

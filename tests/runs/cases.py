@@ -1,4 +1,4 @@
-"""Small runs, ways to break them off, and what it means for two of them to be the same."""
+"""Small runs, ways to interrupt them, and a comparison of two runs."""
 
 import torch
 
@@ -41,7 +41,7 @@ def interrupt_after(rounds):
 
 
 def interrupt_verb(run, verb, call):
-    """Break the run off inside a round: the `call`-th use of a network's verb does not return."""
+    """Interrupt the run inside a round: the `call`-th use of a network's verb raises."""
     real, calls = getattr(run.network, verb), []
 
     def broken(*args):
@@ -73,7 +73,7 @@ def lines(run):
 
 
 def assert_same(one, other):
-    """Bit for bit, all but the wall clock."""
+    """Compare two runs bit for bit, except for wall-clock times."""
     assert torch.equal(one.models, other.models)
     assert rows(one) == rows(other)
     assert lines(one) == lines(other)

@@ -1,4 +1,4 @@
-"""A method in a user's own file. Nothing in the package knows of it."""
+"""Algorithms as a user writes them in a file of their own."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Mine(Algorithm[State]):
 
 @dataclass(frozen=True)
 class Planning(Mine):
-    """The same, and it says so."""
+    """The same, with a plan of its releases."""
 
     @property
     def privacy(self):
@@ -58,7 +58,7 @@ class PlanningPrivacy(PrivacyPlan):
 
 @dataclass(frozen=True)
 class Leaky(Mine):
-    """Takes the value without releasing it."""
+    """Uses the value without releasing it."""
 
     def gradient(self, t, state, task):
         return task.gradient(state.x, t, Clip(1.0)).value
@@ -66,7 +66,7 @@ class Leaky(Mine):
 
 @dataclass(frozen=True)
 class Bare(Mine):
-    """Its state is no dataclass."""
+    """Its state is not a dataclass."""
 
     def start(self, task, graph):
         return task.initial()

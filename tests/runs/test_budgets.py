@@ -1,4 +1,4 @@
-"""A budget ends a run before the step that would pass it; a target sets the noise."""
+"""A budget ends a run before the release that would exceed it; a target sets the noise."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from tacit.privacy.statement import rounded_up
 from tests.runs.cases import assert_same, interrupt_after, rows, small
 
 
-def test_the_run_ends_at_the_last_step_that_fits(tmp_path):
+def test_budget_ends_the_run_at_the_last_release_that_fits(tmp_path):
     run = small(rounds=30, privacy={"delta": 1e-4, "budget": 1.2}, out=tmp_path / "run").go()
     planned = plan(run.algorithm.privacy, run.rounds, run.algorithm.privacy.sampling(run.task), run.task.nodes)
     costs = [guarantee(planned[:k], 1e-4).max(initial=0.0) for k in range(31)]
@@ -24,7 +24,7 @@ def test_the_run_ends_at_the_last_step_that_fits(tmp_path):
     assert not run.interrupted
 
 
-def test_a_run_that_ended_so_ends_so_again_when_resumed(tmp_path):
+def test_resumed_run_ends_at_the_same_budget(tmp_path):
     changes = {"rounds": 30, "privacy": {"delta": 1e-4, "budget": 1.2}}
     whole = small(**changes, out=tmp_path / "run").go()
     again = small(**changes, out=tmp_path / "run", resume=True).go()
@@ -37,12 +37,12 @@ def test_a_run_that_ended_so_ends_so_again_when_resumed(tmp_path):
     assert rows(resumed) == rows(whole)
 
 
-def test_a_budget_that_fits_changes_nothing():
+def test_sufficient_budget_changes_nothing():
     assert_same(small(privacy={"delta": 1e-4, "budget": 100.0}).go(), small().go())
 
 
 @pytest.mark.parametrize("sampling", ["poisson", "permutation"])
-def test_every_node_stays_within_the_target_whatever_its_size(sampling):
+def test_nodes_of_all_sizes_meet_the_target(sampling):
     run = small(
         algorithm={"name": "dyn-d2p"},
         sharding={"name": "sizes", "ratio": 4.0},
@@ -58,13 +58,13 @@ def test_every_node_stays_within_the_target_whatever_its_size(sampling):
     assert noise[0] > noise[-1]  # the more records, the less noise
 
 
-def test_with_one_noise_for_all_the_nodes_differ_in_cost():
+def test_same_noise_costs_small_nodes_more():
     run = small(sharding={"name": "sizes", "ratio": 4.0}).go()
     assert (np.diff(run.privacy.per_node) < 0).all()
     assert run.privacy.guaranteed == run.privacy.per_node.max()
 
 
-def test_the_papers_calibration_meets_its_claim_and_not_its_guarantee():
+def test_paper_calibration_meets_the_claim_but_not_the_guarantee():
     run = small(
         rounds=100,
         algorithm={"name": "const-d2p"},
@@ -73,30 +73,30 @@ def test_the_papers_calibration_meets_its_claim_and_not_its_guarantee():
     ).go()
     assert run.privacy.claimed == pytest.approx(1.0, rel=1e-6)
     assert run.privacy.guaranteed > 1.5
-    assert run.t == 100  # no budget was asked for
+    assert run.t == 100  # no budget was set
 
 
 @pytest.mark.parametrize("target", [{"epsilon": 1.0}, {"budget": 1.0}, {"epsilon": 1.0, "calibration": "paper"}])
-def test_a_method_without_noise_can_meet_no_target(target):
+def test_method_without_noise_cannot_meet_a_target(target):
     with pytest.raises(TacitError, match=r"^SGP "):
         small(algorithm={"name": "sgp"}, privacy=target)
 
 
-def test_noise_is_set_in_one_way_only():
+def test_noise_must_be_set_exactly_once():
     with pytest.raises(TacitError, match="both set the noise"):
         small(privacy={"epsilon": 1.0})
     with pytest.raises(TacitError, match="no noise level"):
         small(algorithm={"name": "dyn-d2p"})
 
 
-def test_what_is_planned_is_what_it_cost():
+def test_planned_privacy_equals_spent_privacy():
     run = small(algorithm={"name": "dyn-d2p"}, privacy={"epsilon": 2.0, "delta": 1e-4})
     planned = run.planned()
     assert planned == run.go().privacy
     assert planned.per_node.tolist() == run.privacy.per_node.tolist()
 
 
-def test_a_large_delta_is_warned_of():
+def test_large_delta_warns():
     with pytest.warns(UserWarning, match=r"privacy.delta = 0.01 is not below 1/287"):
         run = small(privacy={"delta": 0.01})
     assert run.go().t == 12

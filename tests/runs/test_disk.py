@@ -1,4 +1,4 @@
-"""A full disk: one sentence, and what was written before stays whole."""
+"""A full disk: one error message, and files written before stay intact."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ from tests.runs.cases import AfterRound, assert_same, interrupt_after, small
 
 @pytest.fixture
 def disk(monkeypatch):
-    """A switch: from `full()` on, every write of bytes stops half-way."""
+    """A disk on which every write fails half-way after `full()`."""
     real = Path.write_bytes
 
     def half(path, data):
@@ -34,7 +34,7 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if ".sqlite" not in path.name}
 
 
-def test_a_write_that_fails_leaves_the_old_file(disk, tmp_path):
+def test_failed_write_leaves_the_old_file(disk, tmp_path):
     storage.write(tmp_path / "file", b"old")
     disk.full()
     with pytest.raises(TacitError, match=r"cannot write .*file: No space left on device"):
@@ -42,7 +42,7 @@ def test_a_write_that_fails_leaves_the_old_file(disk, tmp_path):
     assert contents(tmp_path) == {"file": b"old"}
 
 
-def test_a_rename_that_fails_leaves_the_old_file(monkeypatch, tmp_path):
+def test_failed_rename_leaves_the_old_file(monkeypatch, tmp_path):
     storage.write(tmp_path / "file", b"old")
 
     def refuse(*_):
@@ -54,14 +54,14 @@ def test_a_rename_that_fails_leaves_the_old_file(monkeypatch, tmp_path):
     assert contents(tmp_path) == {"file": b"old"}
 
 
-def test_a_run_that_cannot_begin_leaves_nothing(disk, tmp_path):
+def test_run_that_cannot_begin_leaves_no_folder(disk, tmp_path):
     disk.full()
     with pytest.raises(TacitError, match=r"cannot write .*config.toml: No space left on device"):
         small(out=tmp_path / "runs/one")
     assert not (tmp_path / "runs/one").exists()
 
 
-def test_a_run_whose_disk_fills_up_keeps_what_it_had_and_goes_on_later(disk, tmp_path):
+def test_run_resumes_after_a_full_disk(disk, tmp_path):
     def fill(run):
         kept.update(contents(tmp_path / "run"))
         disk.full()
@@ -77,7 +77,7 @@ def test_a_run_whose_disk_fills_up_keeps_what_it_had_and_goes_on_later(disk, tmp
     assert_same(resumed.go(), small().go())
 
 
-def test_a_ledger_that_cannot_grow_says_so(tmp_path):
+def test_full_ledger_stops_the_run(tmp_path):
     changes = {"rounds": 200, "evaluate_every": 50}
     run = small(**changes, out=tmp_path / "run")
     pages = run.task.ledger._db.execute("PRAGMA page_count").fetchone()[0]
@@ -88,7 +88,7 @@ def test_a_ledger_that_cannot_grow_says_so(tmp_path):
     assert len(resumed.task.ledger) == resumed.t
 
 
-def test_a_folder_is_never_shared(tmp_path):
+def test_folder_that_is_not_empty_is_refused(tmp_path):
     small(out=tmp_path / "run", observers=[interrupt_after(1)]).go()
     with pytest.raises(TacitError, match="is not empty"):
         small(out=tmp_path / "run")
@@ -99,7 +99,7 @@ def test_a_folder_is_never_shared(tmp_path):
     assert (tmp_path / "file").read_text() == "in the way"
 
 
-def test_free_folders_are_numbered(tmp_path):
+def test_unused_folders_are_numbered(tmp_path):
     for name in ("run", "run-2", "run-3"):
         folder = storage.unused_folder(tmp_path, "run")
         assert folder.name == name

@@ -1,4 +1,4 @@
-"""A user's own method, in a user's own file, as it is."""
+"""A user's own algorithm in a file of its own."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def named(name, **params):
     return {"name": f"{FILE}:{name}", **params}
 
 
-def test_it_runs_by_its_file_and_as_an_object(tmp_path):
+def test_user_algorithm_runs_from_a_file_and_as_an_object(tmp_path):
     run = small(algorithm=named("Mine", lr=0.5)).go()
     assert run.algorithm.title == "Mine"
     assert run.history[-1]["accuracy"] > run.history[0]["accuracy"] + 0.1
@@ -26,13 +26,13 @@ def test_it_runs_by_its_file_and_as_an_object(tmp_path):
     assert same.models.equal(run.models)
 
 
-def test_it_is_resumed_like_any_other(tmp_path):
+def test_user_algorithm_can_be_resumed(tmp_path):
     small(algorithm=named("Mine"), out=tmp_path / "run", observers=[interrupt_after(7)]).go()
     resumed = small(algorithm=named("Mine"), out=tmp_path / "run", resume=True).go()
     assert_same(resumed, small(algorithm=named("Mine")).go())
 
 
-def test_a_budget_needs_a_plan():
+def test_budget_needs_a_plan():
     limit = {"privacy": {"delta": 1e-4, "budget": 5.0}}
     with pytest.raises(TacitError, match="Mine does not plan its releases"):
         small(algorithm=named("Mine"), **limit)
@@ -41,14 +41,14 @@ def test_a_budget_needs_a_plan():
     assert run.planned() == run.privacy
 
 
-def test_what_it_does_not_plan_is_not_promised():
+def test_unplanned_releases_give_no_planned_epsilon():
     planned = small(algorithm=named("Mine")).planned()
     assert planned.guaranteed is None
     assert planned.reason == "Mine does not plan its releases"
 
 
 @pytest.mark.parametrize("stop", [0, 7])
-def test_what_is_not_released_is_not_private(stop, tmp_path):
+def test_value_used_without_release_voids_the_guarantee(stop, tmp_path):
     run = small(algorithm=named("Leaky"), out=tmp_path / "run", observers=[interrupt_after(stop)]).go()
     resumed = small(algorithm=named("Leaky"), out=tmp_path / "run", resume=True)
     for found in (run, resumed, resumed.go()):
@@ -57,7 +57,7 @@ def test_what_is_not_released_is_not_private(stop, tmp_path):
         assert [row["guaranteed"] for row in found.history[1:]] == [None] * (len(found.history) - 1)
 
 
-def test_a_state_that_cannot_be_kept_is_refused_before_it_is_needed(tmp_path):
+def test_state_that_cannot_be_saved_is_refused_at_the_start(tmp_path):
     assert small(algorithm=named("Bare")).go().t == 12
     with pytest.raises(TacitError, match="the state of Mine must be a dataclass of tensors"):
         small(algorithm=named("Bare"), out=tmp_path / "run")
@@ -72,12 +72,12 @@ def test_a_state_that_cannot_be_kept_is_refused_before_it_is_needed(tmp_path):
         ("not_an_algorithm", "is not an Algorithm"),
     ],
 )
-def test_what_is_no_algorithm_is_refused(name, words):
+def test_other_objects_are_refused_as_algorithm(name, words):
     with pytest.raises(TacitError, match=words):
         small(algorithm=named(name))
 
 
-def test_its_parameters_are_checked():
+def test_parameters_of_a_user_algorithm_are_checked():
     with pytest.raises(TacitError, match='"nois"; did you mean "noise"'):
         small(algorithm=named("Mine", nois=1.0))
     with pytest.raises(TacitError, match="lr = 'fast' should be a valid number"):
@@ -87,7 +87,7 @@ def test_its_parameters_are_checked():
 
 
 @pytest.mark.parametrize(("text", "words"), [("import nothing_such", "nothing_such"), ("x = (", "SyntaxError")])
-def test_a_file_that_fails_is_named(text, words, tmp_path):
+def test_error_in_a_user_file_names_the_file(text, words, tmp_path):
     (tmp_path / "bad.py").write_text(text)
     with pytest.raises(TacitError, match=rf"bad.py fails with .*{words}"):
         small(algorithm={"name": f"{tmp_path}/bad.py:Mine"})

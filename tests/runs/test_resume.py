@@ -1,4 +1,4 @@
-"""A run that was broken off and resumed is the run that was not, bit for bit."""
+"""A run that is interrupted and resumed equals the uninterrupted run, bit for bit."""
 
 import shutil
 
@@ -21,7 +21,7 @@ VARIANTS = {
     "no noise": {"algorithm": {"name": "sgp"}},
     "partial": {"algorithm": {"name": "dyn-d2p", "noise_multiplier": 1.5, "share": ["0.weight"]}},
     "partpsp": {"algorithm": OVER_DPPS | {"name": "partpsp", "share": ["0.weight"]}},
-    "sgpdp": {"algorithm": OVER_DPPS | {"name": "sgpdp"}},  # its local parameters are none
+    "sgpdp": {"algorithm": OVER_DPPS | {"name": "sgpdp"}},  # without local parameters
     "pedfl": {"algorithm": OVER_DPPS | {"name": "pedfl"}},
 }
 
@@ -32,7 +32,7 @@ def whole():
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_resumed_run_equals_the_unbroken_one(variant, tmp_path):
+def test_resume_continues_bit_for_bit(variant, tmp_path):
     changes = VARIANTS[variant]
     small(**changes, out=tmp_path / "run", observers=[interrupt_after(7)]).go()
     resumed = small(**changes, out=tmp_path / "run", resume=True)
@@ -42,7 +42,7 @@ def test_a_resumed_run_equals_the_unbroken_one(variant, tmp_path):
 
 @pytest.mark.parametrize("mode", ["certified", "estimated", "real"])
 @pytest.mark.parametrize("broken", [("mix", 5), ("mean", 6), ("max", 4), ("diameter", 9)], ids=str)
-def test_a_run_over_dpps_keeps_its_sensitivities(mode, broken, tmp_path):
+def test_resume_continues_the_trace_of_sensitivities(mode, broken, tmp_path):
     algorithm = OVER_DPPS | {"name": "partpsp", "share": ["0.weight"], "sensitivity": mode}
     run = small(algorithm=algorithm, out=tmp_path / "run")
     interrupt_verb(run, *broken)
@@ -58,7 +58,7 @@ def test_a_run_over_dpps_keeps_its_sensitivities(mode, broken, tmp_path):
 
 
 @pytest.mark.parametrize("round_", range(1, 13))
-def test_it_may_be_broken_off_after_any_round(whole, round_, tmp_path):
+def test_interrupt_after_any_round(whole, round_, tmp_path):
     broken = small(out=tmp_path / "run", observers=[interrupt_after(round_)]).go()
     assert (broken.t, broken.interrupted) == (round_, True)
     assert broken.stopped == f"stopped by hand after {round_} of 12 rounds"
@@ -67,31 +67,31 @@ def test_it_may_be_broken_off_after_any_round(whole, round_, tmp_path):
 
 
 @pytest.mark.parametrize("call", [1, 6, 12])
-def test_it_may_be_broken_off_inside_a_round(whole, call, tmp_path):
+def test_interrupt_inside_a_round(whole, call, tmp_path):
     broken = small(out=tmp_path / "run")
     interrupt_verb(broken, "mix", call)
     broken.go()
-    # The round's release was in the ledger, its messages were counted: the last whole round is what stays.
+    # The release and the messages of the incomplete round are discarded.
     assert broken.t == call - 1 == len(broken.task.ledger) == broken.network.traffic.rounds
     assert_same(small(out=tmp_path / "run", resume=True).go(), whole)
 
 
 @pytest.mark.parametrize("call", [1, 3, 4])
-def test_it_may_be_broken_off_while_it_is_measured(whole, call, tmp_path):
+def test_interrupt_during_an_evaluation(whole, call, tmp_path):
     broken = small(out=tmp_path / "run")
     interrupt_verb(broken, "mean", call)
     broken.go()
     assert_same(small(out=tmp_path / "run", resume=True).go(), whole)
 
 
-def test_it_may_be_broken_off_again_and_again(whole, tmp_path):
+def test_repeated_interrupts(whole, tmp_path):
     small(out=tmp_path / "run", observers=[interrupt_after(1)]).go()
     for round_ in (2, 5, 6, 11):
         small(out=tmp_path / "run", resume=True, observers=[interrupt_after(round_)]).go()
     assert_same(small(out=tmp_path / "run", resume=True).go(), whole)
 
 
-def test_it_goes_on_in_the_same_process_too(whole, tmp_path):
+def test_run_continues_in_the_same_process(whole, tmp_path):
     run = small(observers=[interrupt_after(7)]).go()
     interrupt_verb(run, "mix", 2)
     assert run.go().t == 8
@@ -99,7 +99,7 @@ def test_it_goes_on_in_the_same_process_too(whole, tmp_path):
     assert (run.stopped, run.interrupted) == (None, False)
 
 
-def test_a_crash_loses_no_more_than_the_rounds_since_the_last_evaluation(whole, tmp_path):
+def test_crash_loses_only_the_rounds_since_the_last_evaluation(whole, tmp_path):
     crash = AfterRound(8, lambda run: shutil.copytree(tmp_path / "run", tmp_path / "crashed"))
     small(out=tmp_path / "run", observers=[crash]).go()
     resumed = small(out=tmp_path / "crashed", resume=True)
@@ -107,7 +107,7 @@ def test_a_crash_loses_no_more_than_the_rounds_since_the_last_evaluation(whole, 
     assert_same(resumed.go(), whole)
 
 
-def test_resuming_a_finished_run_does_nothing_more(whole, tmp_path):
+def test_resuming_a_finished_run_changes_nothing(whole, tmp_path):
     small(out=tmp_path / "run").go()
     before = (tmp_path / "run/history.csv").read_bytes()
     resumed = small(out=tmp_path / "run", resume=True)
@@ -116,7 +116,7 @@ def test_resuming_a_finished_run_does_nothing_more(whole, tmp_path):
     assert (tmp_path / "run/history.csv").read_bytes() == before
 
 
-def test_the_folder_tells_the_same_story_as_the_run(tmp_path):
+def test_folder_contains_history_and_models_of_the_run(tmp_path):
     run = small(out=tmp_path / "run").go()
     table = pd.read_csv(tmp_path / "run/history.csv")
     assert table.columns.tolist() == list(run.history[0])
@@ -145,55 +145,55 @@ def stopped(tmp_path):
     return tmp_path / "run"
 
 
-def test_an_unreadable_checkpoint_is_refused(stopped):
+def test_unreadable_checkpoint_is_refused(stopped):
     (stopped / "checkpoint.safetensors").write_bytes(bytes(range(256)) * 9)
     refused(stopped, "checkpoint.safetensors cannot be read as a checkpoint")
 
 
-def test_a_cut_checkpoint_is_refused(stopped):
+def test_truncated_checkpoint_is_refused(stopped):
     whole = (stopped / "checkpoint.safetensors").read_bytes()
     (stopped / "checkpoint.safetensors").write_bytes(whole[: len(whole) // 2])
     refused(stopped, "checkpoint.safetensors cannot be read as a checkpoint")
 
 
-def test_a_checkpoint_of_another_program_is_refused(stopped):
+def test_checkpoint_of_another_program_is_refused(stopped):
     save_file({"x": torch.zeros(5, 650), "w": torch.ones(5)}, stopped / "checkpoint.safetensors")
     refused(stopped, "checkpoint.safetensors was written by another program")
 
 
 @pytest.mark.parametrize("changes", [{"algorithm": {"name": "sgp"}}, {"graph": {"name": "ring", "nodes": 4}}])
-def test_a_checkpoint_of_another_run_is_refused(stopped, changes, tmp_path):
+def test_checkpoint_of_another_run_is_refused(stopped, changes, tmp_path):
     small(**changes, out=tmp_path / "other", observers=[interrupt_after(7)]).go()
     shutil.copy(tmp_path / "other/checkpoint.safetensors", stopped)
     refused(stopped, "belongs to another run")
 
 
-def test_another_config_is_refused_by_the_key_that_differs(stopped):
+def test_different_config_is_refused_with_the_key_that_differs(stopped):
     refused(stopped, "seed is 0 there, got 1", seed=1)
 
 
-def test_no_checkpoint_is_refused(stopped):
+def test_missing_checkpoint_is_refused(stopped):
     (stopped / "checkpoint.safetensors").unlink()
     refused(stopped, "checkpoint.safetensors does not exist")
 
 
-def test_a_ledger_that_tells_too_little_is_refused(stopped, tmp_path):
+def test_ledger_with_too_few_steps_is_refused(stopped, tmp_path):
     small(out=tmp_path / "young", observers=[interrupt_after(3)]).go()
     shutil.copy(tmp_path / "young/ledger.sqlite", stopped)
     refused(stopped, "has 3 steps, but the run has made 7")
 
 
-def test_a_broken_ledger_is_refused(stopped):
+def test_damaged_ledger_is_refused(stopped):
     (stopped / "ledger.sqlite").write_bytes(b"nothing that SQLite knows " * 100)
     refused(stopped, "ledger.sqlite", "not a database")
 
 
-def test_a_broken_history_is_refused(stopped):
+def test_damaged_history_is_refused(stopped):
     (stopped / "history.csv").write_text("round,loss\n0,much\n")
     refused(stopped, "history.csv cannot be read")
 
 
-def test_the_small_config_is_what_the_folder_keeps(stopped):
+def test_folder_contains_the_config(stopped):
     import tomllib
 
     saved = tomllib.loads((stopped / "config.toml").read_text())

@@ -1,4 +1,4 @@
-"""`tacit.train`: names, and everything a user may bring along."""
+"""`tacit.train` with names and with a user's own objects."""
 
 import networkx as nx
 import numpy as np
@@ -22,7 +22,7 @@ def blobs(records=200, seed=0):
     return rng.normal(size=(records, 3)) + 4 * y[:, None], y
 
 
-def test_names_alone():
+def test_train_by_names():
     run = tacit.train("mlp", "digits", algorithm="sgp", graph="ring", nodes=4, rounds=5, seed=3)
     assert run.models.shape == (4, run.task.d)
     assert [row["round"] for row in run.history] == [0, 1, 2, 3, 4, 5]
@@ -30,9 +30,9 @@ def test_names_alone():
     assert run.network.graph.name == "ring"
 
 
-def test_a_module_arrays_a_networkx_graph_and_shards_of_ones_own():
+def test_train_with_module_arrays_networkx_graph_and_shards():
     x, y = blobs()
-    torch.manual_seed(0)  # of the module's parameters
+    torch.manual_seed(0)  # for the parameters of the module
     shards = [list(range(0, 40)), np.arange(40, 90), np.arange(90, 160)]
     run = quick(nn.Linear(3, 2), (x, y), graph=nx.path_graph(3), sharding=shards, rounds=30)
     assert run.history[-1]["accuracy"] > 0.8
@@ -41,14 +41,14 @@ def test_a_module_arrays_a_networkx_graph_and_shards_of_ones_own():
     assert run.privacy.guaranteed > 0
 
 
-def test_a_model_a_dataset_and_a_graph_of_tacits_own():
+def test_train_with_model_dataset_and_graph():
     model = tacit.Model(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)))
     data = tacit.Dataset.from_arrays(*blobs())
     run = quick(model, data, graph=tacit.graphs.ring(4))
     assert run.models.shape == (4, 3 * 4 + 4 + 4 * 2 + 2)
 
 
-def test_a_loss_without_an_accuracy():
+def test_loss_without_accuracy():
     model = tacit.Model.from_loss(lambda w, x, y: ((w - x) ** 2).sum() / 2, torch.zeros(3))
     run = quick(model, blobs())
     assert run.history[-1]["accuracy"] is None
@@ -56,12 +56,12 @@ def test_a_loss_without_an_accuracy():
     assert run.history[-1]["loss"] > 0
 
 
-def test_the_same_seed_gives_the_same_run():
+def test_same_seed_gives_the_same_run():
     assert_same(quick(seed=5), quick(seed=5))
     assert not torch.equal(quick(seed=5).models, quick(seed=6).models)
 
 
-def test_training_leaves_the_users_module_and_generator_alone():
+def test_training_does_not_change_the_users_module_or_generator():
     module = nn.Linear(3, 2)
     before = [p.clone() for p in module.parameters()]
     state = torch.random.get_rng_state()
@@ -71,7 +71,7 @@ def test_training_leaves_the_users_module_and_generator_alone():
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
-def test_a_folder_and_resuming_from_it(tmp_path, monkeypatch):
+def test_train_into_a_folder_and_resume(tmp_path, monkeypatch):
     x, y = blobs()
     module = nn.Linear(3, 2)
     given = {"graph": nx.cycle_graph(4), "out": tmp_path / "run"}
@@ -128,7 +128,7 @@ def test_bad_input(given, words):
     assert words in str(refusal.value)
 
 
-def test_the_package_names_all_it_exports():
+def test_package_exports_all_names():
     for name in tacit.__all__:
         assert getattr(tacit, name) is not None
     assert set(tacit.__all__) <= set(dir(tacit))
@@ -136,7 +136,7 @@ def test_the_package_names_all_it_exports():
         _ = tacit.trian
 
 
-def test_the_accuracy_of_the_nodes_own_models_is_measured_where_it_is_asked_for():
+def test_node_accuracy_is_measured_on_request():
     algorithm = {"name": "dyn-d2p", "lr": 0.5, "noise_multiplier": 0.5}
     config = {"rounds": 8, "graph": {"name": "ring", "nodes": 5}, "algorithm": algorithm}
     run = from_config(Config.parse({**config, "measure": ["node_accuracy"]})).go()
