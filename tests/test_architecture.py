@@ -22,7 +22,7 @@ ALLOWED_INNER_IMPORTS = (
     "tacit.reproduce.",
     "tacit.tasks.",
 )
-ALLOWED_DUPLICATES = {"Block", "Eavesdropper", "Panel", "Point", "Step"}
+ALLOWED_DUPLICATES = {"Eavesdropper", "Panel", "Point", "Step"}
 ALLOWED_LONG_FILES: set[str] = set()
 ALLOWED_LONG_FUNCTIONS = {"tacit/cli/audit.py:audit", "tacit/cli/learn_graph.py:learn_graph"}
 

@@ -135,15 +135,15 @@ def test_evaluation_of_a_module_and_of_a_bare_loss():
     assert np.isnan(metrics.accuracy)
 
 
-def test_draws_that_come_again_give_the_same_gradients_as_fresh_copies(monkeypatch):
+def test_cached_batches_give_the_same_gradients_as_fresh_copies(monkeypatch):
     params = torch.randn(5, digits_task().d, generator=torch.Generator().manual_seed(0))
     made = {}
     for kept in (0, 1 << 29):
-        monkeypatch.setattr("tacit.tasks.gathering._KEPT", kept)
+        monkeypatch.setattr("tacit.tasks.batch_loader._CACHE_BYTES", kept)
         task = digits_task(batch=20, sampling="permutation", epochs=2)
         steps = list(range(2 * task.sampler.distinct)) * 2  # another order, and back to the first
         made[kept] = [task.gradient(params, step, Clip(0.5)).use_locally() for step in steps]
-        assert bool(task._gathering._kept) == bool(kept)
+        assert bool(task._loader._cache) == bool(kept)
     assert all(torch.equal(one, other) for one, other in zip(*made.values(), strict=True))
 
 
@@ -157,6 +157,6 @@ def test_weight_decay_is_of_no_record():
         assert plain.sensitivity is None or plain.sensitivity.tolist() == more.sensitivity.tolist()
     difference = [each.gradient(params, 4, None, before=params / 2).value for each in (task, decaying)]
     assert torch.allclose(difference[1], difference[0] + 0.15 * params, atol=1e-6)
-    assert torch.allclose(decaying.slope(params[0]), task.slope(params[0]) + 0.3 * params[0], atol=1e-6)
+    assert torch.allclose(decaying.full_gradient(params[0]), task.full_gradient(params[0]) + 0.3 * params[0], atol=1e-6)
     with pytest.raises(TacitError, match="weight_decay must be 0 or more"):
         digits_task(weight_decay=-1.0)

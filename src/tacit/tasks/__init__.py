@@ -1,6 +1,7 @@
 """What is learned and from which records: models, data, shards, batches, clipped gradients."""
 
 from tacit.tasks.clip import Clip
+from tacit.tasks.clipping import ClipNorm, clip_norms
 from tacit.tasks.data import Dataset, datasets
 from tacit.tasks.data.checks import Label
 from tacit.tasks.gradients.memory import keep_freed_memory
@@ -13,6 +14,7 @@ from tacit.tasks.task import Metrics, Task, join
 
 __all__ = [
     "Clip",
+    "ClipNorm",
     "Dataset",
     "Label",
     "Layout",
@@ -20,6 +22,7 @@ __all__ = [
     "Model",
     "Sampler",
     "Task",
+    "clip_norms",
     "datasets",
     "join",
     "keep_freed_memory",

@@ -16,9 +16,9 @@ from tacit.errors import TacitError
 from tacit.privacy.bounded import Bounded, Relation, ReleaseContext, Sampling, SamplingKind
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
+from tacit.tasks.batch_loader import BatchLoader
 from tacit.tasks.clip import Clip
 from tacit.tasks.data import Dataset
-from tacit.tasks.gathering import Gathering
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.model import Model
 from tacit.tasks.sampling import Draw, Sampler
@@ -78,7 +78,7 @@ class Task:
             )
         self._like = partial(Task, batch=batch, sampling=sampling, relation=relation, epochs=epochs, dtype=dtype)
         self.sampler = Sampler(self.sizes, batch, sampling, self.nodes, self.noise, relation, epochs)
-        self._gathering = Gathering(data, shards)
+        self._loader = BatchLoader(data, shards)
         self.draws = 0
         keep_freed_memory()
 
@@ -183,7 +183,7 @@ class Task:
     ) -> Tensor:
         """Σ_b weight_b ∇ℓ_b over each node's drawn records, clipped, and the gradient of the model's weight decay."""
         value = torch.empty_like(params)
-        for rows, x, y in self._gathering.parts(drawn, distinct):
+        for rows, x, y in self._loader.batches(drawn, distinct):
             weight, earlier = drawn.weight[rows, : y.shape[1]], None if before is None else before[rows]
             self.model.gradient_sum(params[rows], x, y, weight, clip and clip.at(rows), value[rows], earlier)
         if self.model.weight_decay:  # of no record: nothing to clip
@@ -203,9 +203,9 @@ class Task:
         most = self.sizes if self.sampler.kind == "poisson" else self.sampler.batch
         return (2.0 * most + (1.0 if added else 0.0)) * bound / self.sampler.batch
 
-    def slope(self, params: Tensor) -> Tensor:
+    def full_gradient(self, params: Tensor) -> Tensor:
         """∇f_i (n, d) over all records of each node at one vector (d,): a measurement, which nothing protects."""
-        sizes, places = torch.from_numpy(self.sizes)[:, None], torch.arange(self._gathering.records.shape[1])
+        sizes, places = torch.from_numpy(self.sizes)[:, None], torch.arange(self._loader.records.shape[1])
         weight = (places < sizes).to(self.dtype) / sizes
         return self._sum(params.repeat(self.n, 1), Draw(places.repeat(self.n, 1), weight), None)
 

@@ -72,7 +72,7 @@ class Stationarity(Metric):
             )
 
     def measure(self, evaluation: Evaluation) -> float:
-        return float(evaluation.network.mean(evaluation.task.slope(evaluation.mean)).norm())
+        return float(evaluation.network.mean(evaluation.task.full_gradient(evaluation.mean)).norm())
 
     def summarise(self, result: Result) -> float | None:
         values = [row.get(self.name) for row in result["history"][-_LAST_EVALUATIONS:]]

@@ -76,7 +76,7 @@ class Gradients:
         if clip is None:
             return "summed"
         large = self.objective.layout.d * y.shape[1] > ghost.LARGE
-        return "ghost" if large and clip.norm != "l1" and self._ghostable(params, x, y) else "vectorised"
+        return "ghost" if large and clip.degree == 2 and self._ghostable(params, x, y) else "vectorised"
 
     def _sum(self, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, clip: Clip | None, out: Tensor) -> None:
         if not weight.numel():
@@ -96,7 +96,7 @@ class Gradients:
                 assert self._plan is not None
                 try:
                     ghost.gradient_sum(objective, params, x, y, weight, clip, out, self._plan)
-                except ghost.Unfit:
+                except ghost.UnsupportedModel:
                     self._plan = None
                     self._sum(params, x, y, weight, clip, out)
 
@@ -114,7 +114,7 @@ class Gradients:
     def _insist(self, params: Tensor, x: Tensor, y: Tensor, clip: Clip | None) -> None:
         able = {
             "stacked": self._stackable(x),
-            "ghost": self.engine == "ghost" and (clip is None or clip.norm != "l1") and self._ghostable(params, x, y),
+            "ghost": self.engine == "ghost" and (clip is None or clip.degree == 2) and self._ghostable(params, x, y),
             "summed": clip is None,
         }
         if not able.get(self.engine, True):

@@ -16,13 +16,13 @@ from tacit.tasks.gradients import summed
 from tacit.tasks.gradients.chunks import slices, width
 from tacit.tasks.gradients.layers import Calls, Rule, rule
 from tacit.tasks.gradients.objective import ModuleObjective, Objective, Parameters
-from tacit.tasks.gradients.terms import Term
+from tacit.tasks.gradients.terms import GradientTerm
 
 LARGE = 1_000_000  # parameters × batch from which this engine is the fastest (measured)
 BYTES = 32 << 20  # of per-record terms held at once (measured: more and less are slower)
 
 
-class Unfit(Exception):
+class UnsupportedModel(Exception):
     """The model does something with a layer that cannot be followed from outside."""
 
 
@@ -84,14 +84,14 @@ def gradient_sum(
                 target[name] += term.sum(c).view_as(target[name])
 
 
-def _terms(objective: ModuleObjective, known: Layers, p: Parameters, x: Tensor, y: Tensor) -> dict[str, Term]:
+def _terms(objective: ModuleObjective, known: Layers, p: Parameters, x: Tensor, y: Tensor) -> dict[str, GradientTerm]:
     """Each parameter's per-record gradients; a parameter that took no part is missing."""
     seen: list[tuple[str, Tensor, Tensor, int]] = []
 
     def watch(name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
         def hook(_: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
             if len(args) != 1 or len(args[0]) != len(x) or len(output) != len(x):
-                raise Unfit
+                raise UnsupportedModel
             if not output.requires_grad:
                 output.requires_grad_()
             seen.append((name, args[0].detach(), output, args[0]._version + output._version))
@@ -106,13 +106,13 @@ def _terms(objective: ModuleObjective, known: Layers, p: Parameters, x: Tensor, 
         for handle in handles:
             handle.remove()
     if any(a._version + output._version != version for _, a, output, version in seen):
-        raise Unfit  # written to in place after it was seen
+        raise UnsupportedModel  # written to in place after it was seen
     signals = torch.autograd.grad(total, [output for _, _, output, _ in seen], allow_unused=True)
     calls: dict[str, Calls] = {}
     for (name, a, _, _), g in zip(seen, signals, strict=True):
         if g is not None:
             calls.setdefault(name, []).append((a, g))
-    terms: dict[str, Term] = {}
+    terms: dict[str, GradientTerm] = {}
     for name, pairs in calls.items():
         layer, derive = known[name]
         for parameter, term in derive(layer, pairs).items():
@@ -141,7 +141,7 @@ def probe(objective: ModuleObjective, known: Layers, params: Tensor, x: Tensor, 
         try:
             terms = _terms(objective, known, objective.layout.unflatten(params[0]), _laid(x, layout), y)
             gradient_sum(objective, params, x.unsqueeze(0), y.unsqueeze(0), one, clip, found, Plan(known, 1, layout))
-        except (Unfit, RuntimeError):  # if the model itself is at fault, the general engine will say so
+        except (UnsupportedModel, RuntimeError):  # if the model itself is at fault, the general engine will say so
             continue
         summed.gradient_sum(objective, params, x.unsqueeze(0), y.unsqueeze(0), one, expected)
         expected[:, :bounded] = clip.rows(expected[:, :bounded])

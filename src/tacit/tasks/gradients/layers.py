@@ -6,23 +6,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tacit.tasks.gradients.terms import Direct, Lookup, Term, outer
+from tacit.tasks.gradients.terms import DirectTerm, EmbeddingTerm, GradientTerm, outer
 from tacit.tasks.models.vit import Position
 
 Calls = list[tuple[Tensor, Tensor]]
 """A layer's (input, signal at the output), once for each time it was called."""
-Rule = Callable[..., dict[str, Term]]
+Rule = Callable[..., dict[str, GradientTerm]]
 
 
-def _linear(layer: nn.Linear, calls: Calls) -> dict[str, Term]:
+def _linear(layer: nn.Linear, calls: Calls) -> dict[str, GradientTerm]:
     a = _join([a.reshape(len(a), -1, layer.in_features) for a, _ in calls])
     g = _join([g.reshape(len(g), -1, layer.out_features) for _, g in calls])
-    return {"weight": outer(a, g), "bias": Direct(g.sum(dim=1))}
+    return {"weight": outer(a, g), "bias": DirectTerm(g.sum(dim=1))}
 
 
-def _conv(layer: nn.Conv2d, calls: Calls) -> dict[str, Term]:
+def _conv(layer: nn.Conv2d, calls: Calls) -> dict[str, GradientTerm]:
     g = _join([g.flatten(2).mT for _, g in calls])
-    return {"weight": outer(_join([_patches(layer, a) for a, _ in calls]), g), "bias": Direct(g.sum(dim=1))}
+    return {"weight": outer(_join([_patches(layer, a) for a, _ in calls]), g), "bias": DirectTerm(g.sum(dim=1))}
 
 
 def _patches(layer: nn.Conv2d, a: Tensor) -> Tensor:
@@ -37,32 +37,32 @@ def _patches(layer: nn.Conv2d, a: Tensor) -> Tensor:
     return windows[..., ::dy, ::dx].permute(0, 1, 4, 5, 2, 3).reshape(len(a), a.shape[1] * high * wide, -1).mT
 
 
-def _group_norm(layer: nn.GroupNorm, calls: Calls) -> dict[str, Term]:
+def _group_norm(layer: nn.GroupNorm, calls: Calls) -> dict[str, GradientTerm]:
     def positions(g: Tensor) -> Tensor:
         return g.reshape(len(g), layer.num_channels, -1).sum(dim=2)
 
     weight = [positions(g * F.group_norm(a, layer.num_groups, eps=layer.eps)) for a, g in calls]
-    return {"weight": Direct(_total(weight)), "bias": Direct(_total([positions(g) for _, g in calls]))}
+    return {"weight": DirectTerm(_total(weight)), "bias": DirectTerm(_total([positions(g) for _, g in calls]))}
 
 
-def _layer_norm(layer: nn.LayerNorm, calls: Calls) -> dict[str, Term]:
+def _layer_norm(layer: nn.LayerNorm, calls: Calls) -> dict[str, GradientTerm]:
     shape = layer.normalized_shape
 
     def positions(g: Tensor) -> Tensor:
         return g.reshape(len(g), -1, *shape).sum(dim=1)
 
     weight = [positions(g * F.layer_norm(a, shape, eps=layer.eps)) for a, g in calls]
-    return {"weight": Direct(_total(weight)), "bias": Direct(_total([positions(g) for _, g in calls]))}
+    return {"weight": DirectTerm(_total(weight)), "bias": DirectTerm(_total([positions(g) for _, g in calls]))}
 
 
-def _embedding(layer: nn.Embedding, calls: Calls) -> dict[str, Term]:
+def _embedding(layer: nn.Embedding, calls: Calls) -> dict[str, GradientTerm]:
     index = _join([a.reshape(len(a), -1) for a, _ in calls])
     g = _join([g.reshape(len(g), -1, layer.embedding_dim) for _, g in calls])
-    return {"weight": Lookup(index, g, layer.num_embeddings)}
+    return {"weight": EmbeddingTerm(index, g, layer.num_embeddings)}
 
 
-def _position(layer: Position, calls: Calls) -> dict[str, Term]:
-    return {"weight": Direct(_total([g for _, g in calls]))}
+def _position(layer: Position, calls: Calls) -> dict[str, GradientTerm]:
+    return {"weight": DirectTerm(_total([g for _, g in calls]))}
 
 
 def _join(parts: list[Tensor]) -> Tensor:

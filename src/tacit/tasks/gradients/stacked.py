@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from tacit.tasks.clip import Clip, length
+from tacit.tasks.clip import Clip
+from tacit.tasks.clipping import vector_norms
 from tacit.tasks.gradients.chunks import slices
 from tacit.tasks.gradients.objective import ModuleObjective, Objective, Parameters
 
@@ -189,10 +190,10 @@ def _norms(
     order = clip.degree
     total = torch.zeros_like(signals[0][..., 0])
     for i, (step, a, g) in enumerate(zip(linear, inputs, signals, strict=True)):
-        signal = length(g, order) ** order
+        signal = vector_norms(g, order) ** order
         if bounded(step.weight):
             known = lengths if i == 0 else None
-            total += signal * (length(a, order) if known is None else known) ** order
+            total += signal * (vector_norms(a, order) if known is None else known) ** order
         if step.bias is not None and bounded(step.bias):
             total += signal
     return total if order == 1 else total.sqrt_()
@@ -210,5 +211,5 @@ def _lengths(x: Tensor, order: Literal[1, 2]) -> Tensor:
         _LENGTHS[x] = {}
     known: dict[tuple[int, int], Tensor] = _LENGTHS[x]
     if key not in known:
-        known[key] = length(x.flatten(2), order)
+        known[key] = vector_norms(x.flatten(2), order)
     return known[key]

@@ -5,10 +5,10 @@ from typing import Protocol
 
 from torch import Tensor
 
-from tacit.tasks.clip import length
+from tacit.tasks.clipping import vector_norms
 
 
-class Term(Protocol):
+class GradientTerm(Protocol):
     """One parameter's per-record gradients, written out or not."""
 
     def square(self) -> Tensor:
@@ -22,7 +22,7 @@ class Term(Protocol):
 
 
 @dataclass(frozen=True)
-class Direct:
+class DirectTerm:
     """Per-record gradients written out, (B, …)."""
 
     gradients: Tensor
@@ -38,7 +38,7 @@ class Direct:
 
 
 @dataclass(frozen=True)
-class Outer:
+class OuterProductTerm:
     """∇_b = Σ_t g_bt a_btᵀ, from inputs a (B, T, I) and signals g (B, T, O); norms from T × T products."""
 
     a: Tensor
@@ -59,7 +59,7 @@ class Outer:
 
 
 @dataclass(frozen=True)
-class Lookup:
+class EmbeddingTerm:
     """Rows g (B, T, D) of an embedding's gradient, at the indices (B, T) that were looked up."""
 
     index: Tensor
@@ -68,7 +68,7 @@ class Lookup:
 
     def square(self) -> Tensor:
         same = self.index.unsqueeze(1) == self.index.unsqueeze(2)
-        g = self.g.double()  # as in Outer
+        g = self.g.double()  # as in OuterProductTerm
         return ((g @ g.mT) * same).sum(dim=(1, 2)).clamp(min=0).to(self.g.dtype)
 
     def sum(self, c: Tensor) -> Tensor:
@@ -80,14 +80,14 @@ class Lookup:
 
 
 def _square(v: Tensor) -> Tensor:
-    return length(v, 2).square()
+    return vector_norms(v, 2).square()
 
 
-def outer(a: Tensor, g: Tensor) -> Term:
+def outer(a: Tensor, g: Tensor) -> GradientTerm:
     """The cheaper of the two forms of Σ_t g_t a_tᵀ, for a (B, T, I) and g (B, T, O).
 
     Both cost T·I·O multiplications once. Written out, I·O numbers go to memory and come back twice, each as slow
     as about 8 multiplications in double precision; not written out, the norm takes T²(I + O) of those (measured).
     """
     t, i, o = a.shape[1], a.shape[2], g.shape[2]
-    return Outer(a, g) if t * t * (i + o) <= 8 * i * o else Direct(g.mT @ a)
+    return OuterProductTerm(a, g) if t * t * (i + o) <= 8 * i * o else DirectTerm(g.mT @ a)

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 from torch.func import grad
 
-from tacit.tasks.clip import Clip, length
+from tacit.tasks.clip import Clip
+from tacit.tasks.clipping import vector_norms
 from tacit.tasks.gradients.chunks import blocks
 from tacit.tasks.gradients.objective import Objective
 
@@ -38,8 +39,8 @@ def gradient_sum(
         scaled = weight[k, b]
         if clip is not None:
             bounded = [g for name, g in flat.items() if layout.is_bounded(name)]
-            norms = torch.stack([length(g, clip.degree) for g in bounded], -1)
-            scaled = scaled * clip.at(k).factor(length(norms, clip.degree))
+            norms = torch.stack([vector_norms(g, clip.degree) for g in bounded], -1)
+            scaled = scaled * clip.at(k).factor(vector_norms(norms, clip.degree))
         for name, g in flat.items():
             c = scaled if layout.is_bounded(name) else weight[k, b]
             out[k, layout.columns[name]] += torch.bmm(c.unsqueeze(1), g).squeeze(1)

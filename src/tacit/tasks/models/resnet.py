@@ -13,7 +13,7 @@ def _norm(channels: int) -> nn.GroupNorm:
     return nn.GroupNorm(math.gcd(channels, min(16, max(1, channels // 4))), channels)
 
 
-class Block(nn.Module):
+class ResidualBlock(nn.Module):
     """relu(norm(conv(relu(norm(conv x)))) + shortcut x)."""
 
     def __init__(self, before: int, after: int, stride: int) -> None:
@@ -41,7 +41,7 @@ class ResNet(nn.Module):
         for stage, count in enumerate(blocks):
             after = width * 2**stage
             for i in range(count):
-                stages.append(Block(before, after, stride=2 if stage and i == 0 else 1))
+                stages.append(ResidualBlock(before, after, stride=2 if stage and i == 0 else 1))
                 before = after
         self.blocks = nn.Sequential(*stages)
         self.head = nn.Linear(before, classes)

@@ -33,7 +33,7 @@ class Attention(nn.Module):
         return mixed
 
 
-class Block(nn.Module):
+class TransformerBlock(nn.Module):
     """x + attention(norm x), then x + mlp(norm x)."""
 
     def __init__(self, width: int, heads: int, expand: int) -> None:
@@ -65,7 +65,7 @@ class ViT(nn.Module):
         super().__init__()
         self.embed = nn.Conv2d(channels, width, patch, stride=patch)
         self.position = Position(length, width)
-        self.blocks = nn.Sequential(*(Block(width, heads, expand) for _ in range(depth)))
+        self.blocks = nn.Sequential(*(TransformerBlock(width, heads, expand) for _ in range(depth)))
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, classes)
 
