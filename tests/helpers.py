@@ -1,11 +1,13 @@
 """Small tasks and other helpers that several tests share."""
 
+import inspect
 import signal
 
 import numpy as np
 import torch
 
 from tacit.algorithms import algorithms
+from tacit.errors import TacitError
 from tacit.privacy.noise import Noise
 from tacit.tasks import Dataset, Model, Task, datasets, models, shards
 
@@ -58,6 +60,22 @@ def digits_task(
         noise=Noise.from_seed(seed),
         dtype=dtype,
     )
+
+
+def adds_noise(name):
+    """Whether a registered algorithm adds noise, so that it can be calibrated."""
+    try:
+        algorithms.build(name, algorithms.example(name)).with_noise(np.ones(1))
+    except TacitError:
+        return False
+    return True
+
+
+def required_parameters(name):
+    """The parameters without a default, from the algorithm's example."""
+    accepted, example = algorithms.parameters(name), algorithms.example(name)
+    required = {key: value for key, value in example.items() if accepted[key].default is inspect.Parameter.empty}
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in required.items()}
 
 
 def quadratic_task(nodes=6, d=3, *, records=4, seed=0, dtype=torch.float64, shared=None, **batches):

@@ -15,25 +15,26 @@ from tacit.audit import attack, audit, lower_bound
 from tacit.errors import TacitError
 from tacit.privacy import SamplingKind, epsilon_to_mu, mu_to_epsilon
 from tacit.runs import Config
+from tests.helpers import adds_noise, required_parameters
 
-WITHOUT_NOISE = ("ecl", "lt-admm", "non-private", "sgp", "single-node")
-PRIVATE = [name for name in algorithms if name not in WITHOUT_NOISE]
-PARAMETERS = {
-    "d2p": {"clip": [1.0] * 200, "noise_multiplier": [6.0] * 200},
-    "partpsp": {"share": ["0.weight"]},
-    "dp-norm": {"smoothness": 0.5},
-}
+PRIVATE = [name for name in algorithms if adds_noise(name)]
 
 
 def config(name, epsilon=2.0, parameters=None, **batch):
+    """A small config for any private algorithm: its required parameters, and noise for `epsilon` unless it has its own.
+
+    An algorithm that shares some layers only needs a model with two. Logistic regression on unit vectors is ½-smooth.
+    """
+    required = required_parameters(name)
+    smoothness = {"smoothness": 0.5} if "smoothness" in algorithms.parameters(name) else {}
     return Config.parse(
         {
             "data": {"name": "digits", "normalise": "unit"},
-            "model": {"name": "logistic", "biases": name == "partpsp"},
+            "model": {"name": "logistic", "biases": "share" in required},
             "graph": {"name": "ring", "nodes": 6},
-            "algorithm": {"name": name, **PARAMETERS.get(name, {}), **(parameters or {})},
+            "algorithm": {"name": name, **required, **smoothness, **(parameters or {})},
             "batch": batch,
-            "privacy": {"delta": 1e-5} | ({} if name == "d2p" else {"epsilon": epsilon}),
+            "privacy": {"delta": 1e-5} | ({} if "noise_multiplier" in required else {"epsilon": epsilon}),
         }
     )
 

@@ -15,9 +15,9 @@ from tacit.errors import TacitError
 from tacit.graphs import graphs
 from tacit.runs import Config, from_config
 from tacit.tasks import Clip, Model
-from tests.audit.test_audit import Gossip
+from tests.audit.test_audit import PRIVATE, Gossip
 from tests.audit.test_audit import config as small
-from tests.helpers import digits_task
+from tests.helpers import digits_task, example_algorithm, required_parameters
 
 
 def config(name, epsilon=8.0, rounds=5, nodes=4, algorithm=None, seed=0, **batch):
@@ -28,10 +28,8 @@ def config(name, epsilon=8.0, rounds=5, nodes=4, algorithm=None, seed=0, **batch
 
 PROTECTS_RECORDS = [
     name
-    for name in algorithms
-    if {"noise_multiplier", "sigma"} & set(algorithms.parameters(name))
-    and name not in ("d2p", "consensus")
-    and getattr(algorithms[name], "unit", "record") == "record"
+    for name in PRIVATE
+    if example_algorithm(name, 1).privacy.unit == "record" and "noise_multiplier" not in required_parameters(name)
 ]
 
 

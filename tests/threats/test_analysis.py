@@ -15,7 +15,7 @@ from tacit.threats import analyse_threats, bound_against
 from tacit.threats.accounting import MAX_SEQUENCES, sequence_epsilons
 from tacit.threats.analysis import MAX_PAIR_NODES
 from tacit.threats.rounds import mixing_rounds
-from tests.helpers import digits_task, quadratic_task
+from tests.helpers import adds_noise, digits_task, example_algorithm, quadratic_task, required_parameters
 
 DELTA = 1e-5
 ONE_PEER = graphs.build("one-peer-exponential", {"nodes": 8})
@@ -130,24 +130,25 @@ def test_nodes_of_different_sizes_keep_their_own_bounds():
     assert np.nanmin(pairs / per_node[:, None]) < 0.9
 
 
-NOT_PROVEN = {
-    "porter": {},
-    "partpsp": {"share": ["0.weight"]},
-    "dp-norm": {"smoothness": 0.5},
-    "dp-sgd": {"local_steps": 2},
-    "dp-admm": {},
-    "lt-admm-dp": {},
-}
+def declares_mixing(algorithm):
+    return "privacy" in vars(type(algorithm)) and "mixing_only_clip" in vars(type(algorithm.privacy))
 
 
-@pytest.mark.parametrize("name", NOT_PROVEN)
+WITHOUT_MIXING_BOUND = {
+    name: required_parameters(name) | ({"smoothness": 0.5} if "smoothness" in algorithms.parameters(name) else {})
+    for name in algorithms
+    if adds_noise(name) and not declares_mixing(example_algorithm(name, 1))
+} | {"dp-sgd": {"local_steps": 2}}
+
+
+@pytest.mark.parametrize("name", WITHOUT_MIXING_BOUND)
 def test_other_algorithms_have_the_eavesdroppers_bound_against_everyone(name):
     config = {
         "rounds": 4,
         "data": {"name": "digits", "normalise": "unit"},
-        "model": {"name": "logistic", "biases": name == "partpsp"},
+        "model": {"name": "logistic", "biases": "share" in WITHOUT_MIXING_BOUND[name]},
         "graph": {"name": "complete", "nodes": 4},
-        "algorithm": {"name": name, **NOT_PROVEN[name]},
+        "algorithm": {"name": name, **WITHOUT_MIXING_BOUND[name]},
         "batch": {},
         "privacy": {"epsilon": 2.0},
     }
@@ -162,19 +163,13 @@ def test_other_algorithms_have_the_eavesdroppers_bound_against_everyone(name):
 
 
 def test_only_algorithms_that_just_mix_declare_it():
-    made = {name: algorithms.build(name, PARAMETERS.get(name, {})) for name in algorithms}
-    assert {
-        name
-        for name, each in made.items()
-        if "privacy" in vars(type(each)) and "mixing_only_clip" in vars(type(each.privacy))
-    } == {name for name, each in made.items() if type(each) in (D2P, DPSGD)}
+    for name in algorithms:
+        algorithm = example_algorithm(name, 1)
+        assert declares_mixing(algorithm) == (type(algorithm) in (D2P, DPSGD))
     one_step = DPSGD(local_steps=1, scale=3.0)
     assert one_step.privacy.mixing_only_clip(0) is not None
     assert replace(one_step, local_steps=2).privacy.mixing_only_clip(0) is None
     assert replace(const_d2p(), share=("0.*",)).privacy.mixing_only_clip(0) is None
-
-
-PARAMETERS = {"d2p": {"clip": [1.0], "noise_multiplier": [1.0]}, "partpsp": {"share": ["0.*"]}}
 
 
 def test_dp_sgd_with_one_local_step_has_a_mixing_bound():
