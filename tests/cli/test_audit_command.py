@@ -9,7 +9,7 @@ import pytest
 import tacit.audit as tacit_audit
 from tacit import train
 from tacit.audit import ProfilePoint, audit
-from tacit.reports import Record
+from tacit.reports import RunRecord
 from tacit.runs import Config
 from tests.cli.conftest import QUICK
 
@@ -30,10 +30,10 @@ def test_a_run_is_attacked_and_its_page_tells(tacit, run):
     kept = json.loads((run / "audit.json").read_text())
     assert list(kept) == ["trials"]
     expected = audit(Config.load(run / "config.toml"), trials=400, rounds=2)
-    assert Record.read(run).findings.trials == expected
+    assert RunRecord.read(run).audits.trials == expected
     assert ended.out.startswith(expected.summary())
     after = (run / "report.html").read_text()
-    assert ('id="attacked"' in before, 'id="attacked"' in after) == (False, True)
+    assert ('id="audit"' in before, 'id="audit"' in after) == (False, True)
     (run / "report.html").unlink()
     assert tacit("report", "run").code == 0
     assert (run / "report.html").read_text() == after
@@ -49,7 +49,7 @@ def test_one_run_is_kept_beside_the_trials(tacit, run):
     kept = json.loads((run / "audit.json").read_text())
     assert kept["one_run"] == json.loads(ended.out)
     assert kept["trials"]["trials"] == 400
-    assert 'id="attacked-once"' in (run / "report.html").read_text()
+    assert 'id="audit-one-run"' in (run / "report.html").read_text()
 
 
 def test_a_broken_guarantee_is_kept_and_told(tacit, run, monkeypatch):
@@ -68,7 +68,7 @@ def test_what_cannot_be_attacked_is_refused_before_the_attack(tacit, run, tmp_pa
     (tmp_path / "empty").mkdir()
     damaged = run / "audit.json"
     cases = {
-        ("empty",): "is not the folder of a run",
+        ("empty",): "is not a run folder",
         ("run", "--set", "rounds=3"): "uses the run's own config: leave out --set",
     }
     for given, words in cases.items():

@@ -1,21 +1,21 @@
-"""`tacit report`."""
+"""The command `tacit report`."""
 
 from tests.cli.conftest import NO_TARGET, QUICK, setting
 
 
-def test_one_run_and_several(tacit, tmp_path):
+def test_page_of_one_run_and_of_several(tacit, tmp_path):
     for name in ("one", "two"):
         assert tacit("train", *QUICK, *NO_TARGET, *setting("algorithm.noise_multiplier=2"), "--out", name).code == 0
     before = (tmp_path / "one/report.html").read_bytes()
     (tmp_path / "one/report.html").unlink()
-    assert tacit("report", "one").out == "The page is one/report.html.\n"
+    assert tacit("report", "one").out == "Report: one/report.html\n"
     assert (tmp_path / "one/report.html").read_bytes() == before
     assert tacit("report", "one", "two", "--out", "both.html").code == 0
     assert "2 runs compared" in (tmp_path / "both.html").read_text()
 
 
-def test_a_folder_that_is_no_run(tacit, tmp_path):
+def test_folder_without_a_run_is_refused(tacit, tmp_path):
     ended = tacit("report", tmp_path)
     assert (ended.code, ended.out) == (2, "")
-    assert "is not the folder of a run" in ended.err
+    assert "is not a run folder" in ended.err
     assert list(tmp_path.iterdir()) == []

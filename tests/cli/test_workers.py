@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from tacit.privacy.ledger import Ledger
-from tacit.reports.record import Record
+from tacit.reports import RunRecord
 from tests.cli.conftest import NO_TARGET, QUICK, setting
 from tests.helpers import accept_ctrl_c
 
@@ -88,7 +88,7 @@ def test_killed_interrupted_and_resumed_workers_equal_one_process(tacit, tmp_pat
     for first, second, both in zip(*ledgers, strict=True):
         assert [*first.rates, *second.rates] == both.rates.tolist()
         assert [*first.multipliers, *second.multipliers] == both.multipliers.tolist()
-    pages = [Record.read(folder) for folder in (parts[0], one)]
+    pages = [RunRecord.read(folder) for folder in (parts[0], one)]
     assert pages[0].released == pages[1].released  # from all ledgers that are there
     assert (parts[0] / "report.html").is_file()
 

@@ -1,112 +1,115 @@
-"""Methods side by side: one target, one task, seeds, going on, and what is refused."""
+"""Comparisons: one target, one task, several seeds, resuming, and what is refused."""
 
 import json
-from pathlib import Path
 
 import pytest
 
-from tacit.compare import compare
-from tacit.compare.compare import markdown
-from tacit.compare.entries import entries
+from tacit.compare import compare, compared_methods, comparison_table
 from tacit.errors import TacitError
-from tacit.reports import Record
+from tacit.reports import ReportPage, write_comparison_page
+from tacit.runs import FinishedRun
 
 SMALL = ["rounds=6", "graph.nodes=4"]
 
 
-def test_every_private_method_gets_the_same_guarantee(tmp_path):
-    result = compare(
-        ["dyn-d2p", "const-d2p", "sgp"], epsilon=2.0, delta=1e-3, seeds=2, settings=SMALL, out=tmp_path / "out"
+def page_observers():
+    return [ReportPage()]
+
+
+def test_every_private_method_has_the_same_guarantee(tmp_path):
+    comparison = compare(
+        ["dyn-d2p", "const-d2p", "sgp"], epsilon=2.0, delta=1e-3, seeds=2, settings=SMALL, out=tmp_path / "deep/out"
     )
-    dyn, const, sgp = result["methods"]
+    dyn, const, sgp = comparison.rows
     assert 1.9 < dyn["guaranteed"] <= 2.0
     assert 1.9 < const["guaranteed"] <= 2.0
     assert sgp["guaranteed"] is None
-    assert result["delta"] == 1e-3
-    for row in result["methods"]:
-        finals = [Record.read(tmp_path / "out" / row["method"] / f"seed-{seed}").result["accuracy"] for seed in (0, 1)]
+    assert comparison.delta == 1e-3
+    for row in comparison.rows:
+        finals = [FinishedRun.read(folder).result["accuracy"] for folder in comparison.folders[row["method"]]]
         mean, deviation = row["accuracy"]
         assert mean == pytest.approx(sum(finals) / 2)
         assert deviation == pytest.approx(abs(finals[0] - finals[1]) / 2**0.5)
-    assert json.loads((tmp_path / "out" / "results.json").read_text()) == result
-    page = (tmp_path / "out" / "report.html").read_text()
-    assert all(row["method"] in page for row in result["methods"])
+    assert json.loads((comparison.out / "results.json").read_text()) == comparison.as_dict()
+    assert (comparison.out / "table.md").read_text() == comparison.table + "\n"
 
 
-def test_what_is_there_is_not_run_again_and_what_was_stopped_goes_on(tmp_path, capsys):
-    asked = {"epsilon": 2.0, "seeds": 2, "settings": SMALL, "out": tmp_path / "out"}
-    first = compare(["dyn-d2p", "const-d2p"], **asked)
+def test_finished_runs_are_not_repeated_and_stopped_runs_are_resumed(tmp_path, capsys):
+    arguments = {"epsilon": 2.0, "seeds": 2, "settings": SMALL, "out": tmp_path / "out"}
+    first = compare(["dyn-d2p", "const-d2p"], **arguments)
     assert len(capsys.readouterr().err.splitlines()) == 4
     stopped = tmp_path / "out" / "const-d2p" / "seed-1"
-    (stopped / "result.json").unlink()  # as a run leaves its folder that was killed after its last checkpoint
-    assert compare(["dyn-d2p", "const-d2p"], **asked) == first
-    there, made = capsys.readouterr().err.splitlines()
-    assert there == "3 of 4 runs are already finished"
-    assert made.startswith("4/4  const-d2p/seed-1: accuracy")
+    (stopped / "result.json").unlink()  # as after a kill between the last checkpoint and the result
+    assert compare(["dyn-d2p", "const-d2p"], **arguments) == first
+    existing, resumed = capsys.readouterr().err.splitlines()
+    assert existing.startswith("3 of 4 runs are already finished")
+    assert resumed.startswith("4/4  const-d2p/seed-1: accuracy")
     with pytest.raises(TacitError, match="other settings"):
-        compare(["dyn-d2p", "const-d2p"], **{**asked, "epsilon": 3.0})
+        compare(["dyn-d2p", "const-d2p"], **{**arguments, "epsilon": 3.0})
 
 
-def test_processes_give_the_same_numbers(tmp_path):
-    asked = {"epsilon": 2.0, "seeds": 1, "settings": SMALL}
-    alone = compare(["dyn-d2p", "sgp"], **asked, out=tmp_path / "a", jobs=1)
-    together = compare(["dyn-d2p", "sgp"], **asked, out=tmp_path / "b", jobs=2)
-    assert alone["methods"] == together["methods"]
+def test_parallel_processes_give_the_same_numbers(tmp_path):
+    arguments = {"epsilon": 2.0, "seeds": 1, "settings": SMALL, "observers": page_observers}
+    one = compare(["dyn-d2p", "sgp"], **arguments, out=tmp_path / "a", jobs=1)
+    two = compare(["dyn-d2p", "sgp"], **arguments, out=tmp_path / "b", jobs=2)
+    assert one.rows == two.rows
 
 
-def test_a_cost_buys_each_method_its_own_number_of_rounds():
+def test_cost_sets_the_number_of_rounds_of_each_method():
     cheap = ["data=synthetic-logistic", "model=nonconvex-logistic", "graph=ring", "graph.nodes=4"]
     clock = ["network.gradient_time=0.1", "network.link_time=1", "data.records=200", "batch.size=8"]
-    made = entries(["lt-admm-dp", "porter", "prisma"], settings=cheap + clock, epsilon=2.0, cost=28.0)
-    # Table I: τ t_g + t_c, t_g + 2 t_c and, but for the first round, 2 t_g + t_c.
-    assert [entry.config.rounds for entry in made] == [20, 13, 23]
+    methods = compared_methods(["lt-admm-dp", "porter", "prisma"], settings=cheap + clock, epsilon=2.0, cost=28.0)
+    # Table I: τ t_g + t_c, t_g + 2 t_c and, except for the first round, 2 t_g + t_c.
+    assert [method.config.rounds for method in methods] == [20, 13, 23]
 
 
-def test_what_epsilons_are_about_is_said(tmp_path):
-    asked = {"epsilon": 50.0, "seeds": 1, "settings": SMALL, "out": tmp_path / "out"}
-    result = compare(["dyn-d2p", "pedfl"], **asked)
-    assert result["note"] == "neighbouring data sets differ (node, replace-one and record, add-remove)"
-    text = (tmp_path / "out" / "table.md").read_text()
-    assert "| pedfl | PEDFL (adapted) |" in text
-    assert "| node, replace-one |" in text
-    assert "PEDFL (adapted)" in (tmp_path / "out" / "report.html").read_text()
+def test_different_protected_units_are_noted_in_table_and_page(tmp_path):
+    arguments = {"epsilon": 50.0, "seeds": 1, "settings": SMALL, "out": tmp_path / "out"}
+    comparison = compare(["dyn-d2p", "pedfl"], **arguments, observers=page_observers)
+    assert comparison.note == "The protected units differ (node, replace-one; record, add-remove)."
+    assert "| pedfl | PEDFL (adapted) |" in comparison.table
+    assert "| node, replace-one |" in comparison.table
+    html = write_comparison_page(comparison).read_text()
+    assert "PEDFL (adapted)" in html
+    assert "Dyn-D²P" in html
 
 
-def test_noise_that_a_config_sets_gives_way_to_the_target(tmp_path):
+def test_target_replaces_the_noise_of_a_config(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text('rounds = 5\n[algorithm]\nname = "const-d2p"\nnoise_multiplier = 9.0\n[privacy]\ndelta = 1e-3\n')
-    mine, other = entries([str(file), "dyn-d2p"], settings=["privacy.epsilon=", "rounds=5"], epsilon=1.5)
+    settings = ["privacy.epsilon=", "rounds=5"]
+    mine, other = compared_methods([str(file), "dyn-d2p"], settings=settings, epsilon=1.5)
     assert mine.label == "mine"
     assert "noise_multiplier" not in mine.config.algorithm.parameters
     assert mine.config.privacy.epsilon == other.config.privacy.epsilon == 1.5
     assert mine.config.privacy.delta == other.config.privacy.delta == 1e-3
 
 
-def test_other_tasks_are_refused(tmp_path):
+def test_methods_that_cannot_be_compared_are_refused(tmp_path):
     file = tmp_path / "other.toml"
     file.write_text('[model]\nname = "mlp"\n')
-    with pytest.raises(TacitError, match="not the same task: their model differ"):
-        entries(["dyn-d2p", str(file)], epsilon=2.0)
-    with pytest.raises(TacitError, match="two methods or more"):
-        entries(["dyn-d2p"], epsilon=2.0)
-    with pytest.raises(TacitError, match="rounds cost nothing"):
-        entries(["dyn-d2p", "sgp"], settings=SMALL, epsilon=2.0, cost=5.0)
+    with pytest.raises(TacitError, match="do not have the same model"):
+        compared_methods(["dyn-d2p", str(file)], epsilon=2.0)
+    file.write_text("[graph]\nname = 'ring'\nnodes = 3\n")
+    with pytest.raises(TacitError, match="do not have the same number of nodes: 10 and 3"):
+        compared_methods(["dyn-d2p", str(file)], epsilon=2.0)
+    with pytest.raises(TacitError, match="two or more"):
+        compared_methods(["dyn-d2p"], epsilon=2.0)
+    with pytest.raises(TacitError, match="Rounds have no cost"):
+        compared_methods(["dyn-d2p", "sgp"], settings=SMALL, epsilon=2.0, cost=5.0)
+    with pytest.raises(TacitError, match="seeds must be at least 1, got 0"):
+        compare(["dyn-d2p", "sgp"], epsilon=2.0, seeds=0)
 
 
-def test_the_table():
+@pytest.mark.parametrize("name", ["nonsense", "missing.toml"])
+def test_unknown_methods_are_refused(name):
+    with pytest.raises(TacitError):
+        compared_methods([name, "sgp"], epsilon=1.0)
+
+
+def test_table_has_mean_and_deviation():
     row = {"method": "a", "algorithm": "A", "unit": "record", "relation": "add-remove", "claimed": None}
     row |= {"guaranteed": 1.99999, "accuracy": [0.5, 0.01], "loss": [1.0, 0.1], "stationarity": None}
     row |= {"rounds": 1000, "bytes": 2e6, "cost_seconds": 3.0}
     expected = "| a | A | 2 | – | 50.00 ± 1.00 | 1.000 ± 0.100 | 1,000 | 2 | 3 | record, add-remove |"
-    assert markdown([row]).splitlines()[2] == expected
-
-
-@pytest.mark.parametrize("names", [["nonsense", "sgp"], ["missing.toml", "sgp"]])
-def test_unknown_methods(names):
-    with pytest.raises(TacitError):
-        entries(names, epsilon=1.0)
-
-
-def test_the_folder_is_made_where_it_is_wanted(tmp_path):
-    compare(["sgp", "dyn-d2p"], epsilon=2.0, seeds=1, settings=SMALL, out=tmp_path / "deep" / "er")
-    assert Path(tmp_path / "deep/er/table.md").is_file()
+    assert comparison_table([row]).splitlines()[2] == expected

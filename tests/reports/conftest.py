@@ -1,10 +1,10 @@
-"""Quick runs and a browser, shared by all tests of the page."""
+"""Short runs that the tests of the pages share."""
 
 from pathlib import Path
 
 import pytest
 
-from tacit.reports import PAGE, ReportPage, write_page
+from tacit.reports import REPORT_FILE, ReportPage, write_run_page
 from tacit.runs import Config, from_config
 
 BASE = {
@@ -42,7 +42,7 @@ def finished(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def over_dpps(tmp_path_factory):
-    """Runs over DPPS, by the way their sensitivity is known. The estimate's C′ is far too small, so it is violated."""
+    """The folders of runs over DPPS, by sensitivity mode. The C′ of the estimate is so small that it is violated."""
     parent = tmp_path_factory.mktemp("dpps")
     method = {"name": "partpsp", "share": ["0.weight"], "noise_rate": 0.01, "b": 5.0, "c_prime": 0.1, "lam": 0.1}
     runs = {mode: Config.parse({**OVER_DPPS, "algorithm": {**method, "sensitivity": mode}}) for mode in SENSITIVITIES}
@@ -52,5 +52,5 @@ def over_dpps(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def comparison(finished, tmp_path_factory) -> Path:
-    return write_page(list(finished.values()), tmp_path_factory.mktemp("pages") / PAGE)
+def several_runs_page(finished, tmp_path_factory) -> Path:
+    return write_run_page(list(finished.values()), tmp_path_factory.mktemp("pages") / REPORT_FILE)

@@ -1,10 +1,10 @@
-"""The page of learned graphs, as a reader sees it."""
+"""The page of learned graphs in a browser."""
 
 import pytest
 
 from tacit.graph_learning import GraphLearner, synthetic
 from tacit.reports import write_graph_page
-from tests.reports.test_browser import UNKNOWN
+from tests.reports.test_browser import INVALID_PLOTLY
 
 DATA = synthetic.rbf(vertices=12, clients=4, signals=80, seed=0)
 NAMES = ["one <b>", "two", "three", "four"]
@@ -25,8 +25,8 @@ def pages(tmp_path_factory):
     return folder
 
 
-def lines(page, id_, colour):
-    """How many strokes of a colour a picture has."""
+def count_lines(page, id_, colour):
+    """The number of lines of a colour in a picture."""
     find = """([id, name]) => {
         const wanted = document.createElement("i");
         wanted.style.color = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -37,32 +37,32 @@ def lines(page, id_, colour):
     return page.evaluate(find, [id_, colour])
 
 
-def test_consensus_and_own_edges_have_two_colours(visit, pages):
+def test_consensus_and_client_edges_have_two_colours(visit, pages):
     page = visit(pages / "once.html")
     learner = LEARNERS["once"]
-    both, own = set(learner.to_networkx().edges), set(learner.to_networkx(1).edges)
-    assert (lines(page, "consensus", "--run-6"), lines(page, "consensus", "--run-0")) == (len(both), 0)
-    assert (lines(page, "client-1", "--run-6"), lines(page, "client-1", "--run-0")) == (
-        len(both & own),
-        len(own - both),
+    consensus, client = set(learner.to_networkx().edges), set(learner.to_networkx(1).edges)
+    assert (count_lines(page, "consensus", "--run-6"), count_lines(page, "consensus", "--run-0")) == (len(consensus), 0)
+    assert (count_lines(page, "client-1", "--run-6"), count_lines(page, "client-1", "--run-0")) == (
+        len(consensus & client),
+        len(client - consensus),
     )
     assert page.locator(".graphs figure").count() == 5
     assert page.locator("#objective .js-line").count() == 1
     assert page.locator("#residual .js-line").count() == 1
-    assert page.evaluate(UNKNOWN) == []
+    assert page.evaluate(INVALID_PLOTLY) == []
     assert "one <b>" in page.locator("#clients").inner_text()
 
 
 @pytest.mark.parametrize("name", ["once", "igl", "fedavg"])
-def test_a_phone_shows_it_all(visit, pages, name):
+def test_page_fits_on_a_phone(visit, pages, name):
     page = visit(pages / f"{name}.html", width=390, scheme="dark")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     text = page.locator("main").inner_text()
-    assert "What is not covered?" in text
+    assert "Not covered" in text
     assert ("no privacy" in text) == (name != "once")
 
 
-def test_rounds_show_nothing_that_was_not_released(visit, pages):
+def test_objective_and_residual_are_hidden_with_noise_in_rounds(visit, pages):
     page = visit(pages / "rounds.html")
     assert page.locator("#objective").count() == page.locator("#residual").count() == 0
     assert page.locator("#change .js-line").count() == 1

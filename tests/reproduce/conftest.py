@@ -1,4 +1,4 @@
-"""A small experiment on embedded data, in a folder of its own."""
+"""A small experiment on embedded data."""
 
 import pytest
 
@@ -52,7 +52,7 @@ base = { rounds = 2 }
 
 @pytest.fixture
 def tiny(tacit, tmp_path):
-    """The path of the experiment tiny/one, found from the working directory."""
+    """The file of the experiment tiny/one in the working directory."""
     path = tmp_path / "experiments/tiny/one.toml"
     path.parent.mkdir(parents=True)
     path.write_text(TINY)

@@ -1,19 +1,19 @@
-"""The DP-Norm paper's experiments: their quick versions, and what their published settings cost."""
+"""The experiments of the DP-Norm paper: their quick versions, and the ε of the published settings."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from tacit.reproduce.cells import expand
-from tacit.reproduce.files import available, load
+from tacit.reproduce import available_experiments, load_experiment
+from tacit.reproduce.cells import expand_cells
 from tacit.runs import UserParts, from_config
 from tacit.tasks import datasets
 
 pytestmark = pytest.mark.usefixtures("data_folder")
 
 
-def test_norms_of_the_quick_version_and_figures_share_their_runs(tacit):
+def test_quick_version_has_norms_and_figures_share_their_runs(tacit):
     ended = tacit("reproduce", "dp-norm/figure4", "--quick", "--jobs", "1", "--json")
     assert ended.code == 0, ended.err
     rows = {row["labels"]["method"]: row for row in json.loads(ended.out)["rows"]}
@@ -42,20 +42,21 @@ def test_resnet_10_runs_in_quick_mode(tacit):
 
 
 @pytest.mark.filterwarnings("ignore:δ = 0.001 is not below")
-def test_the_published_settings_cost_what_the_check_numbers_say():
-    wanted = {("paper", "1"): (0.64, 1.0), ("paper", "0.5"): (0.305, 0.5), ("guaranteed", "1"): (1.0, 1.52)}
-    for cell in expand(load("dp-norm/figure2")):
+def test_epsilon_of_the_published_settings():
+    expected = {("paper", "1"): (0.64, 1.0), ("paper", "0.5"): (0.305, 0.5), ("guaranteed", "1"): (1.0, 1.52)}
+    for cell in expand_cells(load_experiment("dp-norm/figure2")):
         key = cell.calibration, cell.labels.get("epsilon")
-        if cell.labels["method"] == "DP-Norm" and key in wanted:
+        if cell.labels["method"] == "DP-Norm" and key in expected:
             privacy = from_config(cell.config).planned()
-            assert (privacy.guaranteed, privacy.claimed) == pytest.approx(wanted[key], rel=0.02)
+            assert (privacy.guaranteed, privacy.claimed) == pytest.approx(expected[key], rel=0.02)
 
 
 @pytest.mark.filterwarnings("ignore:δ = 0.001 is not below")
-def test_nothing_of_what_is_published_is_refused():
-    """Every cell with noise for the paper's claim, at full size: μ, L, batches and shards fit."""
-    names = [name for name in available() if name.startswith("dp-norm/")]
-    cells = {cell.key: cell for name in names for cell in expand(load(name)) if cell.calibration == "paper"}
+def test_no_published_setting_is_refused():
+    """Every cell with the noise of the paper's claim, at full size: μ, L, batches and shards are compatible."""
+    names = [name for name in available_experiments() if name.startswith("dp-norm/")]
+    all_cells = [cell for name in names for cell in expand_cells(load_experiment(name))]
+    cells = {cell.key: cell for cell in all_cells if cell.calibration == "paper"}
     assert len(cells) > 50
     (choice,) = {str(cell.config.data): cell.config.data for cell in cells.values()}.values()
     data = datasets.build(choice.name, choice.parameters)
@@ -66,12 +67,12 @@ def test_nothing_of_what_is_published_is_refused():
         assert claimed == pytest.approx(cell.config.privacy.epsilon, rel=1e-3), cell.title
 
 
-def test_the_rounds_noise_in_the_steps_is_told_to_guarantee_nothing(tacit):
+def test_noise_in_the_steps_guarantees_nothing(tacit):
     ended = tacit("reproduce", "dp-norm/noise-in-steps", "--quick", "--jobs", "1", "--json")
     assert ended.code == 0, ended.err
     rows = {row["labels"]["method"]: row["plain"] for row in json.loads(ended.out)["rows"]}
     printed, undone = rows["as printed"], rows["n in the steps, not regularised"]
     assert printed["guaranteed"] < printed["claimed"] == pytest.approx(1.0)
     assert (undone["guaranteed"], undone["claimed"]) == (None, pytest.approx(1.0))
-    assert undone["mean"]["primal_norm"] < 0.7 * printed["mean"]["primal_norm"]  # it does not walk
+    assert undone["mean"]["primal_norm"] < 0.7 * printed["mean"]["primal_norm"]  # no random walk
     assert 0 < undone["mean"]["node_accuracy"] <= 100

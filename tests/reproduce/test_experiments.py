@@ -1,4 +1,4 @@
-"""Cells and their keys, and every experiment that is shipped."""
+"""Cells and their keys, and every experiment in the repository."""
 
 import tomllib
 from collections import Counter
@@ -8,39 +8,39 @@ import pytest
 
 from tacit.algorithms import Algorithm, algorithms
 from tacit.graphs import graphs
-from tacit.reproduce.cells import expand
-from tacit.reproduce.files import available, load, read
+from tacit.reproduce import available_experiments, load_experiment, read_experiment
+from tacit.reproduce.cell_runs import run_cell
+from tacit.reproduce.cells import expand_cells
 from tacit.reproduce.graph_study import GraphStudy
-from tacit.reproduce.running import measure
-from tacit.reproduce.tuning import tries
+from tacit.reproduce.tuning import tuning_cells
 
-SHIPPED = sorted(available())
+EXPERIMENTS = sorted(available_experiments())
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
-def test_the_grid_is_the_product_of_the_axes(tiny):
-    cells = expand(read(tiny))
+def test_cells_are_the_product_of_the_axes(tiny):
+    cells = expand_cells(read_experiment(tiny))
     assert len(cells) == 2 + 2 * 2 * 2 * 2  # seeds of Free, then methods × ε × calibrations × seeds
     assert len({cell.key for cell in cells}) == len(cells)
     last = cells[-1]
     assert (last.labels, last.calibration, last.seed) == ({"method": "Dyn", "epsilon": "3"}, "guaranteed", 1)
     assert (last.config.privacy.epsilon, last.config.privacy.calibration) == (3.0, "guaranteed")
     assert last.config.algorithm.parameters == {"lr": 0.5, "clip": 0.25}
-    assert "clip" not in cells[-5].config.algorithm.parameters  # the adjustment is for ε = 3 only
+    assert "clip" not in cells[-5].config.algorithm.parameters  # the conditional settings are for ε = 3 only
 
 
-def test_a_key_is_of_the_whole_config(tiny):
-    keys = [cell.key for cell in expand(read(tiny))]
-    assert keys == [cell.key for cell in expand(read(tiny))]
+def test_key_depends_on_the_whole_config(tiny):
+    keys = [cell.key for cell in expand_cells(read_experiment(tiny))]
+    assert keys == [cell.key for cell in expand_cells(read_experiment(tiny))]
     tiny.write_text(tiny.read_text().replace("size = 16", "size = 15"))
-    assert not set(keys) & {cell.key for cell in expand(read(tiny))}
+    assert not set(keys) & {cell.key for cell in expand_cells(read_experiment(tiny))}
 
 
-def test_tuning_never_sees_the_test_set(tiny):
-    cell = tries(read(tiny))[0]
+def test_tuning_does_not_use_the_test_set(tiny):
+    cell = tuning_cells(read_experiment(tiny))[0]
     assert cell.held_out == 200
-    assert cell.key != expand(read(tiny))[0].key
-    assert measure(cell)["held_out"] == 200
+    assert cell.key != expand_cells(read_experiment(tiny))[0].key
+    assert run_cell(cell)["held_out"] == 200
 
 
 @pytest.mark.parametrize(
@@ -60,38 +60,42 @@ def test_tuning_never_sees_the_test_set(tiny):
         ),
     ],
 )
-def test_a_paper_is_shipped_whole(paper, names):
-    assert {name for name in SHIPPED if name.startswith(f"{paper}/")} == {f"{paper}/{name}" for name in names}
+def test_all_experiments_of_a_paper_exist(paper, names):
+    assert {name for name in EXPERIMENTS if name.startswith(f"{paper}/")} == {f"{paper}/{name}" for name in names}
 
 
-@pytest.mark.parametrize("name", SHIPPED)
-def test_what_is_shipped_can_be_built(name):
-    experiment = load(name)
-    cells = expand(experiment) + expand(experiment.quickly()) + (tries(experiment) if experiment.tune else [])
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_can_be_built(name):
+    experiment = load_experiment(name)
+    cells = (
+        expand_cells(experiment)
+        + expand_cells(experiment.quick_version())
+        + (tuning_cells(experiment) if experiment.tune else [])
+    )
     if experiment.study == "graphs":
         assert all(isinstance(cell.config, GraphStudy) for cell in cells)
         return
     for config in {cell.key: cell.config for cell in cells}.values():
         assert isinstance(algorithms.build(config.algorithm.name, config.algorithm.parameters), Algorithm)
-    drawn = {str(cell.config.graph): cell.config.graph for cell in cells}
-    for graph in drawn.values():
+    chosen = {str(cell.config.graph): cell.config.graph for cell in cells}
+    for graph in chosen.values():
         assert graphs.build(graph.name, graph.parameters).nodes == graph.parameters["nodes"]
 
 
 @pytest.mark.parametrize("name", ["dyn-d2p/table1", "dyn-d2p/table2"])
 def test_published_numbers_are_those_of_the_paper(name):
-    published = load(name).published
+    published = load_experiment(name).published
     assert all(set(row) == {"0.3", "0.7", "1", "3"} for row in published.values() if isinstance(row, dict))
     assert published["Non-Private"] == {"dyn-d2p/table1": 82.16, "dyn-d2p/table2": 89.98}[name]
     assert published["Dyn-D²P"]["0.3"] == {"dyn-d2p/table1": 71.87, "dyn-d2p/table2": 84.88}[name]
-    assert list(published) == list(load(name).axes["method"])
+    assert list(published) == list(load_experiment(name).axes["method"])
 
 
-@pytest.mark.parametrize("name", [name for name in SHIPPED if load(name).published])
-def test_every_published_number_stands_in_a_row(name):
-    """A label that is misspelt would lose its number silently."""
-    experiment = load(name)
-    seen = {tuple(cell.labels.values()) for cell in expand(experiment)}
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if load_experiment(name).published])
+def test_every_published_number_has_a_row(name):
+    """A misspelt label would silently lose its number."""
+    experiment = load_experiment(name)
+    seen = {tuple(cell.labels.values()) for cell in expand_cells(experiment)}
     for path in _paths(experiment.published):
         assert any(labels[: len(path)] == path for labels in seen), path
 
@@ -102,31 +106,31 @@ def _paths(numbers, before=()):
     return [path for label, inner in numbers.items() for path in _paths(inner, (*before, label))]
 
 
-def test_partpsp_is_as_its_paper_says():
-    cells = {tuple(cell.labels.values()): cell.config for cell in expand(load("partpsp/table2"))}
+def test_partpsp_settings_are_those_of_the_paper():
+    cells = {tuple(cell.labels.values()): cell.config for cell in expand_cells(load_experiment("partpsp/table2"))}
     assert len(cells) == 4 * 4 * 4
     config = cells["PEDFL (adapted)", "NoDP", "8-Out"]
-    wanted = {"noise_rate": 0.0, "sensitivity": "real", "lr": 0.1, "decay": 0.1, "decay_rounds": [240, 540]}
-    assert wanted.items() <= config.algorithm.parameters.items()
+    published = {"noise_rate": 0.0, "sensitivity": "real", "lr": 0.1, "decay": 0.1, "decay_rounds": [240, 540]}
+    assert published.items() <= config.algorithm.parameters.items()
     assert (config.rounds, config.seed, config.batch.size, config.batch.sampling) == (720, 2024, 100, "permutation")
     assert config.graph.parameters == {"nodes": 10, "d": 8}
-    published = load("partpsp/table3").published
+    published = load_experiment("partpsp/table3").published
     assert published["2 layers"] == {
         "2-Out": {"real": 60.53, "estimated": 52.09},
         "EXP": {"real": 61.14, "estimated": 53.99},
     }
 
 
-def test_equal_effort():
-    experiment = load("dyn-d2p/table2")
-    counts = Counter(cell.labels["method"] for cell in tries(experiment))
+def test_every_method_has_the_same_number_of_tries():
+    experiment = load_experiment("dyn-d2p/table2")
+    counts = Counter(cell.labels["method"] for cell in tuning_cells(experiment))
     assert list(counts) == list(experiment.axes["method"])
     assert len(set(counts.values())) == 1
 
 
-def test_a_real_cell_on_digits_learns(tmp_path):
-    whole = tmp_path / "one.toml"
-    whole.write_text(
+def test_cell_on_digits_learns(tmp_path):
+    file = tmp_path / "one.toml"
+    file.write_text(
         """title = "Digits"
         chart = { kind = "curves", series = "method" }
         [base]
@@ -138,14 +142,14 @@ def test_a_real_cell_on_digits_learns(tmp_path):
         method = { "Dyn" = { algorithm = { name = "dyn-d2p", lr = 1.0 } } }
         """
     )
-    claimed, guaranteed = (measure(cell) for cell in expand(read(whole)))
+    claimed, guaranteed = (run_cell(cell) for cell in expand_cells(read_experiment(file)))
     assert guaranteed["accuracy"] > 0.5
     assert 2.9 < guaranteed["privacy"]["guaranteed"] <= 3
     assert claimed["privacy"]["claimed"] == pytest.approx(3, rel=0.01)
     assert [row["round"] for row in claimed["history"]] == list(range(0, 61, 20))
 
 
-def test_an_installation_has_every_paper():
-    shipped = tomllib.loads(PROJECT.read_text())["tool"]["setuptools"]["data-files"]
-    papers = {name.partition("/")[0] for name in SHIPPED}
-    assert shipped == {f"share/tacit/experiments/{paper}": [f"experiments/{paper}/*.toml"] for paper in papers}
+def test_package_includes_every_paper():
+    data_files = tomllib.loads(PROJECT.read_text())["tool"]["setuptools"]["data-files"]
+    papers = {name.partition("/")[0] for name in EXPERIMENTS}
+    assert data_files == {f"share/tacit/experiments/{paper}": [f"experiments/{paper}/*.toml"] for paper in papers}

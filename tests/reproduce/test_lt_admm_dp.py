@@ -1,4 +1,4 @@
-"""The LT-ADMM-DP paper's experiments: their quick versions, and charts of errors against cost."""
+"""The experiments of the LT-ADMM-DP paper: their quick versions, and charts of errors against cost."""
 
 import csv
 import json
@@ -7,16 +7,14 @@ from pathlib import Path
 import pytest
 
 from tacit.errors import TacitError
-from tacit.reproduce.cells import expand
-from tacit.reproduce.experiment import Experiment
-from tacit.reproduce.files import load
-from tacit.reproduce.page import page
-from tacit.reproduce.table import Measured, Row
+from tacit.reports import render_experiment_page
+from tacit.reproduce import Experiment, ExperimentResults, ResultRow, SeedSummary, load_experiment
+from tacit.reproduce.cells import expand_cells
 
 CURVE = [{"round": t, "accuracy": 0.5, "loss": 0.1, "stationarity": 0.2, "cost_seconds": 1.4 * t} for t in range(3)]
 
 
-def test_the_cost_of_tau_iterations_is_that_of_the_formulas(tacit):
+def test_cost_of_tau_iterations_is_that_of_the_formulas(tacit):
     assert tacit("reproduce", "lt-admm-dp/table1", "--quick", "--jobs", "1").code == 0
     lines = csv.DictReader(Path("runs/reproduce/lt-admm-dp/table1-quick/table.csv").read_text().splitlines())
     for line in lines:
@@ -42,8 +40,8 @@ def test_errors_against_cost(tacit):
     assert "Time on the cost clock (s)" in html
 
 
-def test_figure_1_is_as_the_paper_says():
-    cells = {tuple(cell.labels.values()): cell.config for cell in expand(load("lt-admm-dp/figure1"))}
+def test_settings_of_figure_1_are_those_of_the_paper():
+    cells = {tuple(cell.labels.values()): cell.config for cell in expand_cells(load_experiment("lt-admm-dp/figure1"))}
     config = cells["LT-ADMM-DP", "published σ"]
     published = {"lr": 0.1, "beta": 0.1, "rho": 0.1, "tau": 4, "clip": 1.0, "clip_per": "batch", "sigma": 0.5}
     assert config.algorithm.parameters == published
@@ -55,28 +53,30 @@ def test_figure_1_is_as_the_paper_says():
         assert config.rounds * costs[method] == pytest.approx(5600 if "σ" in noise else 1400, abs=2.1)
 
 
-MEASURED = Measured({"accuracy": 1.0}, {"accuracy": None}, 1, None, None, "run", 1e-4, CURVE, [])
+MEASURED = SeedSummary({"accuracy": 1.0}, {"accuracy": None}, 1, None, None, "run", 1e-4, CURVE, [])
 
 
-def drawn(table, calibrations=(), **chart):
+def figures_of(rows, calibrations=(), **chart):
     axes = {"method": {"A": {}, "B": {}}, "epsilon": {"1": {}, "2": {}, "∞": {}}}
-    whole = {"title": "T", "axes": axes, "chart": {"kind": "curves", "series": "method", **chart}}
-    experiment = Experiment.model_validate({**whole, "calibrations": list(calibrations)})
-    html = page(experiment, table, "t", quick=False)
+    table = {"title": "T", "axes": axes, "chart": {"kind": "curves", "series": "method", **chart}}
+    experiment = Experiment.model_validate({**table, "calibrations": list(calibrations)})
+    html = render_experiment_page(ExperimentResults("t", experiment, False, rows, 0.0, Path()))
     return json.loads(html.split('id="figures">')[1].split("</script>")[0])
 
 
-def test_rows_without_noise_have_one_panel_and_are_not_left_out():
-    table = [Row({"method": "A", "epsilon": "1"}, None, MEASURED, MEASURED, None)]
-    table += [Row({"method": name, "epsilon": "∞"}, None, None, None, MEASURED) for name in "AB"]
-    figures = drawn(table, ["paper", "guaranteed"], columns=["accuracy"])
+def test_rows_without_noise_have_a_panel_of_their_own():
+    rows = [ResultRow({"method": "A", "epsilon": "1"}, None, MEASURED, MEASURED, None)]
+    rows += [ResultRow({"method": name, "epsilon": "∞"}, None, None, None, MEASURED) for name in "AB"]
+    figures = figures_of(rows, ["paper", "guaranteed"], columns=["accuracy"])
     names = [[trace["name"] for trace in figure["data"]] for figure in figures.values()]
     assert names == [["A, 1"], ["A, 1"], ["A, ∞", "B, ∞"]]
 
 
-def test_a_row_without_a_label_is_in_every_panel():
+def test_row_without_a_label_is_in_every_panel():
     labels = [{"method": "A"}, {"method": "B", "epsilon": "1"}, {"method": "B", "epsilon": "2"}]
-    figures = drawn([Row(each, None, None, None, MEASURED) for each in labels], columns=["stationarity"], log=True)
+    figures = figures_of(
+        [ResultRow(each, None, None, None, MEASURED) for each in labels], columns=["stationarity"], log=True
+    )
     assert [[trace["name"] for trace in figure["data"]] for figure in figures.values()] == [
         ["A", "B, 1"],
         ["A", "B, 2"],
@@ -84,6 +84,6 @@ def test_a_row_without_a_label_is_in_every_panel():
     assert all(figure["layout"]["yaxis"]["type"] == "log" for figure in figures.values())
 
 
-def test_a_column_that_no_history_has():
+def test_unknown_column_is_refused():
     with pytest.raises(TacitError, match='unknown metric "cost_second"; did you mean "cost_seconds"'):
-        drawn([], x="cost_second")
+        figures_of([], x="cost_second")

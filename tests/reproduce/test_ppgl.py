@@ -1,4 +1,4 @@
-"""The PPGL paper's experiments: studies of learned graphs in the machinery of trained models."""
+"""The experiments of the PPGL paper, whose cells learn graphs."""
 
 import csv
 import json
@@ -8,12 +8,11 @@ import pytest
 
 from tacit.errors import TacitError
 from tacit.graph_learning import data
-from tacit.reproduce.cells import expand
-from tacit.reproduce.experiment import Experiment
-from tacit.reproduce.files import load
+from tacit.reproduce import Experiment, load_experiment
+from tacit.reproduce.cell_runs import run_cell
+from tacit.reproduce.cells import expand_cells
 from tacit.reproduce.graph_measurement import make_instance
 from tacit.reproduce.graph_study import GraphStudy, PaperBudget
-from tacit.reproduce.running import measure
 
 
 def quick(tacit, name):
@@ -23,11 +22,11 @@ def quick(tacit, name):
     return {tuple(row["labels"].values()): row for row in json.loads(ended.out)["rows"]}
 
 
-def test_table_1_stands_beside_the_published_numbers(tacit):
+def test_table_1_has_the_published_numbers(tacit):
     rows = quick(tacit, "table1")
     local = rows["50", "PPGL-L"]
     assert local["published"] == 0.678
-    assert local["also"] == {"precision": 0.625, "recall": 0.760, "relative_error": 0.731}
+    assert local["more_published"] == {"precision": 0.625, "recall": 0.760, "relative_error": 0.731}
     assert 0.6 < local["plain"]["mean"]["f1"] < 0.8
     assert rows["50", "IGL"]["plain"]["guaranteed"] is None
     folder = Path("runs/reproduce/ppgl/table1-quick")
@@ -37,7 +36,7 @@ def test_table_1_stands_beside_the_published_numbers(tacit):
     assert "F1 of the edges" in (folder / "report.html").read_text()
 
 
-def test_table_4_spends_the_same_in_rounds_and_at_once(tacit):
+def test_table_4_has_the_same_epsilon_per_round_and_at_once(tacit):
     rows = {labels[1:]: row["plain"] for labels, row in quick(tacit, "table4").items()}
     spent = [rows[how, "1"]["guaranteed"] for how in ("rounds, as published", "once, the same steps", "once, solved")]
     assert spent == pytest.approx([4.54] * 3, rel=1e-3)  # the paper's noise, its √2 C/N_i
@@ -47,7 +46,7 @@ def test_table_4_spends_the_same_in_rounds_and_at_once(tacit):
     assert claimed["mean"]["f1"] > rows["once, solved", "1"]["mean"]["f1"]
 
 
-def test_errors_round_by_round(tacit):
+def test_errors_per_round(tacit):
     rows = quick(tacit, "figure5")
     curve = rows["50", "none"]["plain"]["curve"]
     assert [point["round"] for point in curve] == list(range(1, 51))
@@ -62,12 +61,12 @@ def test_communities_of_images(data_folder, tacit):
     assert rows["rounds, as published", "1"]["published"] == 1
 
 
-def test_brains_are_reconstructed(data_folder, tacit):
+def test_brain_signals_are_reconstructed(data_folder, tacit):
     rows = quick(tacit, "table6")
     assert 0.5 < rows["IGL",]["plain"]["mean"]["reconstruction_error"] < 0.8
 
 
-def test_real_signals_have_the_papers_shapes(data_folder):
+def test_real_signals_have_the_shapes_of_the_paper(data_folder):
     views, brains = data.coil20(0), data.abide(0)
     assert [x.shape for x in views.signals] == [(1024, 48)] * 3
     assert [int((views.labels == label).sum()) for label in range(4)] == [12] * 4
@@ -78,25 +77,25 @@ def test_real_signals_have_the_papers_shapes(data_folder):
 def test_parameters_are_searched_on_other_instances():
     table = {"source": {"signals": 50}, "search": {"beta": [0.001, 0.02], "rho": [0.1, 0.4], "lam": [0.02]}}
     cell = {seed: GraphStudy.parse({**table, "seed": seed}) for seed in (0, 1)}
-    results = [measure(expanded) for expanded in cells_of(table, [0, 1])]
-    assert results[0]["parameters"] == results[1]["parameters"]  # they do not know the seed
+    results = [run_cell(expanded) for expanded in cells_of(table, [0, 1])]
+    assert results[0]["parameters"] == results[1]["parameters"]  # the search does not depend on the seed
     assert results[0]["parameters"]["beta"] == 0.02
     assert results[0]["scores"] != results[1]["scores"]
     assert (make_instance(cell[0], 0).signals[0] != make_instance(cell[1], 1).signals[0]).all()
 
 
-def test_a_run_that_fails_is_a_result():
+def test_failed_run_is_a_result():
     search = {"beta": [0.02]}
     table = {"learner": {"K": 1, "step": 1e6, "initial": 0.1, "rounds": 30}, "search": search}
-    (result,) = (measure(cell) for cell in cells_of(table, [0]))
+    (result,) = (run_cell(cell) for cell in cells_of(table, [0]))
     assert result["scores"] is None
     assert "use a smaller step" in result["error"]
 
 
 def cells_of(table, seeds):
-    whole = {"title": "T", "study": "graphs", "calibrations": [], "metrics": ["f1"], "base": table, "seeds": seeds}
-    experiment = Experiment.model_validate({**whole, "axes": {"a": {"b": {}}}, "chart": {"series": "a"}})
-    return expand(experiment)
+    study = {"title": "T", "study": "graphs", "calibrations": [], "metrics": ["f1"], "base": table, "seeds": seeds}
+    experiment = Experiment.model_validate({**study, "axes": {"a": {"b": {}}}, "chart": {"series": "a"}})
+    return expand_cells(experiment)
 
 
 @pytest.mark.parametrize(
@@ -107,12 +106,12 @@ def cells_of(table, seeds):
         ({"learner": {"rounds": 0}}, "learner.rounds = 0"),
     ],
 )
-def test_what_cannot_be_measured_is_refused_before_anything_runs(table, message):
+def test_impossible_studies_are_refused(table, message):
     with pytest.raises(TacitError, match=message):
         cells_of({"search": {"beta": [0.1]}, **table}, [0])
 
 
-def test_the_budget_is_that_of_corollary_1():
+def test_budget_is_that_of_corollary_1():
     study = GraphStudy.parse(
         {"clip": 20.0, "budget": {"epsilon": 0.8}, "search": {"beta": [0.1]}, "learner": PUBLISHED}
     )
@@ -125,8 +124,8 @@ PUBLISHED = {"K": 1, "step": 0.01, "initial": 0.1, "rounds": 50, "release": "rou
 
 
 @pytest.mark.parametrize("name", ["table1", "table2", "table4", "table5", "table6"])
-def test_every_row_of_the_paper_is_published(name):
-    experiment = load(f"ppgl/{name}")
+def test_every_published_row_has_all_metrics(name):
+    experiment = load_experiment(f"ppgl/{name}")
     count = {"table1": 12, "table2": 12, "table4": 15, "table5": 6, "table6": 5}[name]
     assert len(leaves(experiment.published)) == count
     for leaf in leaves(experiment.published):

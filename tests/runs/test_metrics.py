@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tacit.errors import TacitError
-from tacit.reports import ReportPage, page, records
+from tacit.reports import ReportPage, read_records, render_run_page
 from tacit.runs import Config, from_config
 from tacit.runs.metrics import Metric, all_metrics, metric, metrics, optional_metrics
 
@@ -65,7 +65,7 @@ def test_new_metric_is_measured_on_request_and_charted(largest_parameter, tmp_pa
     run = from_config(config, out=tmp_path / "run", observers=[ReportPage()]).go()
     assert run.history[-1][largest_parameter] == float(run.models.mean(0).abs().max())
     assert largest_parameter not in from_config(Config.parse(SMALL)).go().history[-1]
-    assert '<div class="chart" id="largest_parameter"' in page(records([tmp_path / "run"]))
+    assert '<div class="chart" id="largest_parameter"' in render_run_page(read_records([tmp_path / "run"]))
 
 
 def test_measuring_is_not_counted_as_traffic(largest_parameter):

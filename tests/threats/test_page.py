@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tacit.reports import Record, ReportPage, page, write_page
+from tacit.reports import ReportPage, RunRecord, render_run_page, write_run_page
 from tacit.runs import Config, from_config
-from tests.reports.test_browser import UNKNOWN
+from tests.reports.test_browser import INVALID_PLOTLY
 
 BASE = {
     "rounds": 6,
@@ -28,8 +28,8 @@ def mixed(tmp_path_factory):
 
 def test_the_report_lists_every_adversary_and_draws_the_pairs(mixed, visit):
     seen = visit(mixed / "report.html")
-    text = seen.locator("#against").inner_text()
-    headline = Record.read(mixed).privacy.guaranteed
+    text = seen.locator("#adversaries").inner_text()
+    headline = RunRecord.read(mixed).privacy.guaranteed
     for bound in json.loads((mixed / "threats.json").read_text())["bounds"]:
         assert bound["adversary"].capitalize() in text
         assert bound["reason"] in text
@@ -37,7 +37,7 @@ def test_the_report_lists_every_adversary_and_draws_the_pairs(mixed, visit):
     assert "rely on the noise of other nodes" in text
     assert seen.evaluate("document.getElementById('pairs').data[0].z.length") == 8
     assert seen.locator("#pairs .heatmaplayer image").count() == 1
-    assert seen.evaluate(UNKNOWN) == []
+    assert seen.evaluate(INVALID_PLOTLY) == []
 
 
 def test_the_pairs_fit_on_a_phone_without_scrolling(mixed, visit):
@@ -46,25 +46,27 @@ def test_the_pairs_fit_on_a_phone_without_scrolling(mixed, visit):
 
 def test_no_heat_map_if_all_pairs_have_the_same_epsilon(mixed, tmp_path):
     ring = Config.parse(BASE | {"graph": {"name": "ring", "nodes": 5}})
-    record = Record.read(from_config(ring, out=tmp_path / "ring", observers=[ReportPage()]).go().out)
-    html = page([record])
+    record = RunRecord.read(from_config(ring, out=tmp_path / "ring", observers=[ReportPage()]).go().out)
+    html = render_run_page([record])
     assert record.threats["pairs"] is None
-    assert 'id="against"' in html
+    assert 'id="adversaries"' in html
     assert 'id="pairs"' not in html
-    assert 'id="pairs"' in page([Record.read(mixed)])
-    assert 'id="pairs"' not in page([Record.read(mixed), record])
+    assert 'id="pairs"' in render_run_page([RunRecord.read(mixed)])
+    assert 'id="pairs"' not in render_run_page([RunRecord.read(mixed), record])
 
 
 def test_a_run_without_noise_has_no_epsilon_against_anyone(tmp_path):
     plain = Config.parse(BASE | {"algorithm": {"name": "sgp"}})
-    html = page([Record.read(from_config(plain, out=tmp_path / "plain", observers=[ReportPage()]).go().out)])
-    section = html[html.index('id="against"') :].split("</section>")[0]
+    html = render_run_page(
+        [RunRecord.read(from_config(plain, out=tmp_path / "plain", observers=[ReportPage()]).go().out)]
+    )
+    section = html[html.index('id="adversaries"') :].split("</section>")[0]
     assert section.count("<strong>none</strong>: values left the nodes without noise.") == 4
 
 
 def test_a_folder_without_threats_json_still_has_a_report(mixed, tmp_path):
     (mixed / "threats.json").rename(tmp_path / "aside.json")
     try:
-        assert 'id="against"' not in write_page([mixed], tmp_path / "page.html").read_text()
+        assert 'id="adversaries"' not in write_run_page([mixed], tmp_path / "page.html").read_text()
     finally:
         (tmp_path / "aside.json").rename(mixed / "threats.json")

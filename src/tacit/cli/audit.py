@@ -116,12 +116,12 @@ def _load_config(path: Path | None, overrides: list[str] | None) -> Config:
 
 def _config_of_run(folder: Path, overrides: list[str] | None) -> Config:
     """Load the config of a finished run, and check before the attack that the result can be stored in its folder."""
-    from tacit.reports import Record
+    from tacit.reports import RunRecord
     from tacit.runs import PART_SECTIONS, PYTHON_OBJECT_PREFIX, Config
 
     if overrides:
         raise TacitError("The audit of a run uses the run's own config: leave out --set, or pass the config file")
-    Record.read(folder)
+    RunRecord.read(folder)
     config = Config.load(folder / "config.toml")
     for kind in PART_SECTIONS:
         if getattr(config, kind).name.startswith(PYTHON_OBJECT_PREFIX):
@@ -133,7 +133,7 @@ def _config_of_run(folder: Path, overrides: list[str] | None) -> Config:
 
 def _add_to_report(result: AuditResult, folder: Path) -> Path:
     """Store the result in the run's folder, beside that of the other kind of audit, and update the report."""
-    from tacit.reports import PAGE, Record, write_page
+    from tacit.reports import REPORT_FILE, SavedAudits, write_run_page
 
-    Record.read(folder).findings.including(result).write(folder)
-    return write_page([folder], folder / PAGE)
+    SavedAudits.read(folder).including(result).write(folder)
+    return write_run_page([folder], folder / REPORT_FILE)

@@ -1,44 +1,47 @@
-"""`tacit compare`: methods on one task at the same guaranteed ε."""
+"""`tacit compare`: several methods on one task at the same guaranteed ε."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tacit.cli.app import INTERRUPTED, app
-from tacit.cli.output import aligned_table, err, print_json, print_line
-from tacit.errors import TacitError
+from tacit.cli.app import app
+from tacit.cli.output import aligned_table, print_json, print_line
+from tacit.cli.parallel import continue_later, job_count
+
+if TYPE_CHECKING:
+    from tacit.runs import Observer
 
 
 @app.command()
 def compare(
     methods: Annotated[
-        list[str], typer.Argument(help="TOML files, or names of algorithms on the example's task.", metavar="CONFIG...")
+        list[str],
+        typer.Argument(help="Config files, or names of algorithms, run on the example's task.", metavar="CONFIG..."),
     ],
-    epsilon: Annotated[float, typer.Option(help="The guaranteed ε that every private method gets.")],
-    delta: Annotated[float | None, typer.Option(help="Its δ; by default that of the first config.")] = None,
-    seeds: Annotated[int, typer.Option(help="Runs of each method; the table shows mean ± standard deviation.")] = 3,
+    epsilon: Annotated[float, typer.Option(help="Guaranteed ε of every private method.")],
+    delta: Annotated[float | None, typer.Option(help="δ of all methods. Default: that of the first config.")] = None,
+    seeds: Annotated[int, typer.Option(help="Runs per method. The table shows mean ± standard deviation.")] = 3,
     cost: Annotated[
-        float | None, typer.Option(help="Seconds of the cost clock that each may spend, instead of its own rounds.")
+        float | None,
+        typer.Option(help="Seconds on the cost clock per run. Default: each method's own number of rounds."),
     ] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="key=value over every config.")] = None,
-    out: Annotated[Path, typer.Option(help="The folder; what is there already is not run again.")] = Path(
+    set_: Annotated[list[str] | None, typer.Option("--set", help="key=value, set in every config.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the results. Finished runs there are not repeated.")] = Path(
         "runs/compare"
     ),
-    jobs: Annotated[int | None, typer.Option(help="Processes; by default one a core, at most 8.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    jobs: Annotated[int | None, typer.Option(help="Parallel processes. Default: one per core, at most 8.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print only one JSON object.")] = False,
 ) -> None:
-    """Compare methods on one task, at the same guaranteed ε, on the same axis of cost."""
-    from tacit.compare import compare as run
-    from tacit.compare.compare import markdown
+    """Compare methods on one task at the same guaranteed ε."""
+    from tacit.compare import compare as run_comparison
+    from tacit.reports import write_comparison_page
 
-    if jobs is not None and jobs < 1:
-        raise TacitError(f"--jobs must be at least 1, not {jobs}")
-    try:
-        result = run(
+    with continue_later():
+        comparison = run_comparison(
             methods,
             epsilon=epsilon,
             delta=delta,
@@ -46,15 +49,20 @@ def compare(
             cost=cost,
             settings=set_ or [],
             out=out,
-            jobs=jobs or min(os.cpu_count() or 1, 8),
+            jobs=job_count(jobs),
+            observers=_observers,
         )
-    except KeyboardInterrupt:
-        err.print("Stopped; what is finished is kept, and the same command goes on from there.")
-        raise typer.Exit(INTERRUPTED) from None
+    page = write_comparison_page(comparison)
     if as_json:
-        print_json(result)
+        print_json(comparison.as_dict())
         return
-    print_line(aligned_table(markdown(result["methods"])))
-    if result["note"]:
-        print_line(f"Mind that {result['note']}: the same ε does not mean the same there.")
-    print_line(f"Everything is in {result['out']}; the page to look at is {result['out']}/report.html.")
+    print_line(aligned_table(comparison.table))
+    if comparison.note:
+        print_line(f"WARNING: {comparison.note} Their ε cannot be compared.")
+    print_line(f"Results: {comparison.out}. Report: {page}")
+
+
+def _observers() -> Sequence[Observer]:
+    from tacit.reports import ReportPage
+
+    return [ReportPage()]

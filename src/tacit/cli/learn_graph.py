@@ -116,7 +116,7 @@ def _learn(learner: GraphLearner, clients: ClientSignals, out: Path) -> None:
     """Learn and write all results to `out`. The ledger comes first: it records a release before it happens."""
     from tacit.graph_learning import GraphLearningRun, GraphObserver, write_graph
     from tacit.privacy import Ledger
-    from tacit.reports import PAGE, write_graph_page
+    from tacit.reports import REPORT_FILE, write_graph_page
     from tacit.runs import storage
 
     class StatusLine(GraphObserver):
@@ -146,7 +146,7 @@ def _learn(learner: GraphLearner, clients: ClientSignals, out: Path) -> None:
     for i, name in enumerate(clients.names):
         write_graph(learner.to_networkx(i, clients.vertices), out, name)
     storage.write_json(out / "result.json", {**learner.run_.result(), "parameters": learner.parameters_})
-    write_graph_page(learner, out / PAGE, clients.names, clients.vertices)
+    write_graph_page(learner, out / REPORT_FILE, clients.names, clients.vertices)
 
 
 def _print_result(learner: GraphLearner, out: Path, verbose: bool) -> None:

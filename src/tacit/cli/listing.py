@@ -26,7 +26,7 @@ def list_(
     from tacit.algorithms import algorithms
     from tacit.graph_learning import graph_methods
     from tacit.graphs import graphs
-    from tacit.reproduce.files import available, read
+    from tacit.reproduce import available_experiments, read_experiment
     from tacit.tasks import datasets, models, shards
 
     registries: dict[str, Registry[Any]] = {
@@ -37,17 +37,17 @@ def list_(
         "data": datasets,
         "shardings": shards,
     }
-    experiments = available()
+    experiments = available_experiments()
     if name is not None:
         found = next((registry for registry in registries.values() if name in registry), None)
         if found is None and name not in experiments:
             raise unknown(
                 "name", name, [*experiments, *(each for registry in registries.values() for each in registry)]
             )
-        _one(name, found, read(experiments[name]).about if found is None else "", as_json)
+        _one(name, found, read_experiment(experiments[name]).about if found is None else "", as_json)
         return
     kinds = {kind: registry.describe() for kind, registry in registries.items()}
-    kinds["experiments"] = {each: read(path).title for each, path in experiments.items()}
+    kinds["experiments"] = {each: read_experiment(path).title for each, path in experiments.items()}
     if as_json:
         print_json(kinds)
         return

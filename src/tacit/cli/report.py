@@ -1,4 +1,4 @@
-"""`tacit report`: make the page of a run again, or lay several runs over each other in one."""
+"""`tacit report`: the page of a run, or of several runs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tacit.cli.output import print_line
 
 @app.command()
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of runs that have ended.", metavar="RUN...")],
+    runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs.", metavar="RUN...")],
     out: Annotated[
         Path | None,
-        typer.Option(help="The page to write; by default report.html in the run's folder, or here for several runs."),
+        typer.Option(help="File to write. Default: report.html in the run folder; here for several runs."),
     ] = None,
 ) -> None:
-    """Make the page of a run, or one page that compares several."""
-    from tacit.reports import PAGE, write_page
+    """Write the report of a run, or one page that compares several runs."""
+    from tacit.reports import REPORT_FILE, write_run_page
 
-    page = write_page(runs, out or (runs[0] / PAGE if len(runs) == 1 else Path(PAGE)))
-    print_line(f"The page is {page}.")
+    page = write_run_page(runs, out or (runs[0] / REPORT_FILE if len(runs) == 1 else Path(REPORT_FILE)))
+    print_line(f"Report: {page}")

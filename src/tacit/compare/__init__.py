@@ -1,5 +1,7 @@
-"""Methods side by side: one task, one guaranteed ε, one cost axis, several seeds."""
+"""Comparisons: several methods on one task at the same guaranteed ε, with several seeds."""
 
-from tacit.compare.compare import compare
+from tacit.compare.comparison import Comparison, compare
+from tacit.compare.methods import ComparedMethod, compared_methods
+from tacit.compare.table import comparison_table, mean_and_deviation
 
-__all__ = ["compare"]
+__all__ = ["ComparedMethod", "Comparison", "compare", "compared_methods", "comparison_table", "mean_and_deviation"]

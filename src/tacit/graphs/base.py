@@ -145,7 +145,7 @@ class Graph(ABC):
         """
         key = (start % self.period if self.period else start, stop - start)
         if key not in self._dobrushin:
-            self._dobrushin[key] = analysis.dobrushin(self.product(start, stop), self._circulant)
+            self._dobrushin[key] = analysis.dobrushin(self.product(start, stop), self.is_circulant)
         return self._dobrushin[key]
 
     def contractions(self, length: int) -> Floats:
@@ -163,7 +163,7 @@ class Graph(ABC):
         for s in range(self.period):
             product = analysis.identity(self.nodes)
             for k in range(length + 1):
-                table[s, k:] = analysis.dobrushin(product, self._circulant)
+                table[s, k:] = analysis.dobrushin(product, self.is_circulant)
                 if self.row_stochastic and table[s, k] < TOLERANCE:
                     break  # τ cannot increase again, so this value bounds all later ones
                 product = self.at(s + k) @ product
@@ -195,7 +195,8 @@ class Graph(ABC):
             length *= 2
 
     @cached_property
-    def _circulant(self) -> bool:
+    def is_circulant(self) -> bool:
+        """Whether the graph repeats and every node has the same links, relative to its number."""
         return self.period is not None and all(analysis.circulant_column(w) is not None for w in self.cycle())
 
     # Links

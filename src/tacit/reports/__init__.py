@@ -1,19 +1,30 @@
-"""The page a run leaves behind, made from the run's folder alone; several runs in one page, side by side."""
+"""Reports: HTML pages of runs, comparisons, experiments and learned graphs. Each page is one self-contained file."""
 
-from tacit.reports.facts import write_facts
-from tacit.reports.graph_page import graph_page, write_graph_page
-from tacit.reports.page import PAGE, page, write_page
-from tacit.reports.record import Record, records
+from tacit.reports.comparison_page import write_comparison_page
+from tacit.reports.experiment_page import render_experiment_page, write_experiment_page
+from tacit.reports.graph_page import render_graph_page, write_graph_page
+from tacit.reports.privacy_statement import StatementItem, limitations, privacy_statement
 from tacit.reports.report_page import ReportPage
+from tacit.reports.run_data import write_run_data
+from tacit.reports.run_page import REPORT_FILE, render_run_page, write_run_page
+from tacit.reports.run_record import RunRecord, read_records
+from tacit.reports.saved_audits import SavedAudits
 
 __all__ = [
-    "PAGE",
-    "Record",
+    "REPORT_FILE",
     "ReportPage",
-    "graph_page",
-    "page",
-    "records",
-    "write_facts",
+    "RunRecord",
+    "SavedAudits",
+    "StatementItem",
+    "limitations",
+    "privacy_statement",
+    "read_records",
+    "render_experiment_page",
+    "render_graph_page",
+    "render_run_page",
+    "write_comparison_page",
+    "write_experiment_page",
     "write_graph_page",
-    "write_page",
+    "write_run_data",
+    "write_run_page",
 ]

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from tacit.reports.facts import write_facts
-from tacit.reports.page import PAGE, write_page
-from tacit.runs import RESULT_FILE, Observer, Run
+from tacit.reports.run_data import write_run_data
+from tacit.reports.run_page import REPORT_FILE, write_run_page
+from tacit.runs import Observer, Run, has_ended
 
 
 class ReportPage(Observer):
-    """Writes nodes, graph, threats and `report.html` at the end of a run that is kept in a folder."""
+    """Writes nodes.csv, graph.json, threats.json and report.html at the end of a run that has a folder."""
 
     def on_finish(self, run: Run) -> None:
         if run.out is None:
             return
-        if run.coordinator.is_leader and not (run.out / RESULT_FILE).is_file():
+        leader = run.coordinator.is_leader
+        if leader and not has_ended(run.out):
             return  # the folder could not be brought up to date, so there is nothing to report
-        write_facts(run, run.out)
-        if run.coordinator.is_leader:
-            write_page([run.out], run.out / PAGE)
+        write_run_data(run, run.out)
+        if leader:
+            write_run_page([run.out], run.out / REPORT_FILE)

@@ -1,7 +1,21 @@
-"""The papers' tables and figures, run again: an experiment is a TOML file, with the published numbers in it."""
+"""The tables and figures of the papers, run again. An experiment is a TOML file that contains the published numbers."""
 
-from tacit.reproduce.experiment import Experiment
-from tacit.reproduce.files import available, load
-from tacit.reproduce.reproduce import reproduce
+from tacit.reproduce.experiment import Experiment, ExperimentChart
+from tacit.reproduce.files import available_experiments, load_experiment, read_experiment
+from tacit.reproduce.reproduce import ExperimentResults, reproduce, tune
+from tacit.reproduce.results import ResultRow, SeedSummary
+from tacit.reproduce.tables import table_columns
 
-__all__ = ["Experiment", "available", "load", "reproduce"]
+__all__ = [
+    "Experiment",
+    "ExperimentChart",
+    "ExperimentResults",
+    "ResultRow",
+    "SeedSummary",
+    "available_experiments",
+    "load_experiment",
+    "read_experiment",
+    "reproduce",
+    "table_columns",
+    "tune",
+]

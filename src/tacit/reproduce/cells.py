@@ -1,4 +1,4 @@
-"""An experiment spread out into cells: one run each, with its labels and its whole config."""
+"""The cells of an experiment: one run each, with its labels and its complete config."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from dataclasses import dataclass
 from tacit.algorithms import algorithms
 from tacit.errors import TacitError
 from tacit.graphs import graphs
-from tacit.reproduce.experiment import CALIBRATION, Adjustment, Axis, Experiment, Table, merged
+from tacit.reproduce.experiment import CALIBRATION_AXIS, Experiment
 from tacit.reproduce.graph_study import GraphStudy
+from tacit.reproduce.settings import AxisValues, Settings, merge_settings
 from tacit.runs import Config, DropoutKeys, RegularisationKeys
 from tacit.tasks import datasets, models, shards
 
-_FORMAT = 2  # part of every key: raise it when what a cell keeps changes
+_RESULT_FORMAT = 3  # part of every key: increase it when the saved results change
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One run of an experiment. `held_out` records of the training data take the place of the test set."""
+class ExperimentCell:
+    """One run of an experiment. With `held_out`, that many training records are the test set."""
 
     labels: Mapping[str, str]
     calibration: str | None
@@ -31,9 +32,9 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """The same for the same run, whatever its labels are."""
-        whole = {"format": _FORMAT, "config": self.config.as_dict(), "held_out": self.held_out}
-        return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:20]
+        """Identifies the run: cells with the same config have the same key, whatever their labels."""
+        run = {"format": _RESULT_FORMAT, "config": self.config.as_dict(), "held_out": self.held_out}
+        return hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()[:20]
 
     @property
     def title(self) -> str:
@@ -41,64 +42,60 @@ class Cell:
         return ", ".join([*labels, *([f"{self.calibration} ε"] if self.calibration else []), f"seed {self.seed}"])
 
 
-def expand(experiment: Experiment, held_out: int | None = None) -> list[Cell]:
-    """Every cell, checked: each config is sound and names what exists.
+def expand_cells(experiment: Experiment, held_out: int | None = None) -> list[ExperimentCell]:
+    """All cells of an experiment. Every config is checked before the first run.
 
     >>> axes = {"method": {"A": {"algorithm": "sgp", "without": ["calibration"]}, "B": {"algorithm": "dyn-d2p"}}}
-    >>> cells = expand(Experiment.model_validate({"title": "", "axes": axes, "chart": {"series": "method"}}))
+    >>> cells = expand_cells(Experiment.model_validate({"title": "", "axes": axes, "chart": {"series": "method"}}))
     >>> [cell.title for cell in cells]
     ['A, seed 0', 'B, paper ε, seed 0', 'B, guaranteed ε, seed 0']
     """
     axes = experiment.axes
     if experiment.calibrations:
-        axes = {**axes, CALIBRATION: {name: {"privacy": {"calibration": name}} for name in experiment.calibrations}}
+        calibrations: AxisValues = {name: {"privacy": {"calibration": name}} for name in experiment.calibrations}
+        axes = {**axes, CALIBRATION_AXIS: calibrations}
     cells = []
-    for labels, settings in _grid(axes):
+    for labels, settings in _combinations(axes):
         where = ", ".join(labels.values())
-        table = merged(experiment.base, settings)
-        for adjustment in experiment.adjust:
-            if _applies(adjustment, labels):
-                table = merged(table, adjustment.set)
-        calibration = labels.pop(CALIBRATION, None)
+        table = merge_settings(experiment.base, settings)
+        for conditional in experiment.adjust:
+            if conditional.applies_to(labels):
+                table = merge_settings(table, conditional.set)
+        calibration = labels.pop(CALIBRATION_AXIS, None)
         for seed in experiment.seeds:
-            config = _parsed(experiment, {**table, "seed": seed}, where)
-            cells.append(Cell(labels, calibration, seed, config, held_out))
+            config = _parse(experiment, {**table, "seed": seed}, where)
+            cells.append(ExperimentCell(labels, calibration, seed, config, held_out))
     return cells
 
 
-def _grid(axes: Mapping[str, Axis]) -> Iterator[tuple[dict[str, str], Table]]:
-    """Each combination of labels once, with all that it sets; an axis a value goes `without` is left out."""
+def _combinations(axes: Mapping[str, AxisValues]) -> Iterator[tuple[dict[str, str], Settings]]:
+    """Each combination of labels once, with its settings. Axes in a value's `without` are left out."""
     seen = set()
     for labels in itertools.product(*axes.values()):
-        picked = dict(zip(axes, labels, strict=True))
-        values = {axis: axes[axis][label] for axis, label in picked.items()}
-        dropped = {axis for value in values.values() for axis in value.get("without", ())}
-        picked = {axis: label for axis, label in picked.items() if axis not in dropped}
-        if tuple(picked.items()) in seen:
+        chosen = dict(zip(axes, labels, strict=True))
+        values = {axis: axes[axis][label] for axis, label in chosen.items()}
+        excluded = {axis for value in values.values() for axis in value.get("without", ())}
+        chosen = {axis: label for axis, label in chosen.items() if axis not in excluded}
+        if tuple(chosen.items()) in seen:
             continue
-        seen.add(tuple(picked.items()))
-        settings: Table = {}
-        for axis in picked:
-            settings = merged(settings, {key: value for key, value in values[axis].items() if key != "without"})
-        yield picked, settings
+        seen.add(tuple(chosen.items()))
+        settings: Settings = {}
+        for axis in chosen:
+            own = {key: value for key, value in values[axis].items() if key != "without"}
+            settings = merge_settings(settings, own)
+        yield chosen, settings
 
 
-def _applies(adjustment: Adjustment, labels: Mapping[str, str]) -> bool:
-    """Whether every label is (one of) what is wanted."""
-    wanted = {axis: [want] if isinstance(want, str) else want for axis, want in adjustment.when.items()}
-    return all(labels.get(axis) in want for axis, want in wanted.items())
-
-
-def _parsed(experiment: Experiment, table: Table, where: str) -> Config | GraphStudy:
+def _parse(experiment: Experiment, table: Settings, where: str) -> Config | GraphStudy:
     if experiment.study == "graphs":
         return GraphStudy.parse(table, where)
     config = Config.parse(table, where)
-    _check(config, where)
+    _check_names(config, where)
     return config
 
 
-def _check(config: Config, where: str) -> None:
-    """Names and parameters, before the first of many runs is made and not in the middle of the night."""
+def _check_names(config: Config, where: str) -> None:
+    """Check names and parameters now: otherwise a wrong one would stop the experiment after hours."""
     try:
         algorithms.build(config.algorithm.name, config.algorithm.parameters)
         graphs.check(config.graph.name, config.graph.parameters, also=DropoutKeys.model_fields)

@@ -1,53 +1,85 @@
-"""From the name of an experiment to its table, files and page."""
+"""From the name of an experiment to its results."""
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tacit.reproduce import columns, table
-from tacit.reproduce.cells import expand
-from tacit.reproduce.files import load
-from tacit.reproduce.page import page
-from tacit.reproduce.running import ready, run_cells
-from tacit.reproduce.tuning import tune
+from tacit.reproduce.cell_runs import ensure_folder, run_cells
+from tacit.reproduce.cells import expand_cells
+from tacit.reproduce.experiment import Experiment
+from tacit.reproduce.files import load_experiment
+from tacit.reproduce.results import ResultRow, result_rows
+from tacit.reproduce.tables import csv_table, markdown_table
+from tacit.reproduce.tuning import tune_experiment
 from tacit.runs import storage
 
-PAGE = "report.html"
+_RUNS = Path("runs/reproduce")
 
 
-def reproduce(
-    name: str, *, quick: bool = False, out: Path | None = None, jobs: int = 1, tuning: bool = False
-) -> dict[str, Any]:
-    """Run what is left of an experiment and write table.md, table.csv, results.json and report.html.
+@dataclass(frozen=True)
+class ExperimentResults:
+    """The results of an experiment, with `seconds` of computing time and the folder `out` of its files."""
 
-    With `tuning`, search the parameters of every method instead; what comes out is for the experiment's file.
+    name: str
+    experiment: Experiment
+    quick: bool
+    rows: list[ResultRow]
+    seconds: float
+    out: Path
+
+    @property
+    def table(self) -> str:
+        """The results as a Markdown table."""
+        return markdown_table(self.experiment, self.rows)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The content of results.json, which `--json` prints."""
+        return {
+            "experiment": self.name,
+            "title": self.experiment.title,
+            "measures": self.experiment.table_title,
+            "quick": self.quick,
+            "seeds": self.experiment.seeds,
+            "seconds": self.seconds,
+            "rows": [asdict(row) for row in self.rows],
+            "out": str(self.out),
+        }
+
+
+def reproduce(name: str, *, quick: bool = False, out: Path | None = None, jobs: int = 1) -> ExperimentResults:
+    """Run an experiment and write table.md, table.csv and results.json.
+
+    Cells that have been run before are not repeated, even for another figure of the same paper.
+
+    Args:
+        name: Name of the experiment, such as dyn-d2p/table2.
+        quick: Run its small version.
+        out: Folder of the results; by default runs/reproduce/NAME.
+        jobs: Number of processes.
     """
-    experiment = load(name)
-    if quick:
-        experiment = experiment.quickly()
-    folder = out or Path("runs/reproduce") / f"{name}{'-tune' if tuning else ''}{'-quick' if quick else ''}"
-    if tuning:
-        return tune(experiment, folder, jobs)
-    cells = expand(experiment)
-    ready(folder)
-    # Figures of one paper show the same runs in different ways: what one has run, the others find.
+    experiment = _load(name, quick)
+    cells = expand_cells(experiment)
+    folder = out or _RUNS / f"{name}{'-quick' if quick else ''}"
+    ensure_folder(folder)
     results = run_cells(cells, (out or folder.parent) / "cells", jobs)
-    rows = table.rows(experiment, cells, results)
-    text = columns.markdown(experiment, rows)
-    summary = {
-        "experiment": name,
-        "title": experiment.title,
-        "measures": experiment.measures,
-        "quick": quick,
-        "seeds": experiment.seeds,
-        "seconds": round(sum(result["seconds"] for result in results.values()), 1),
-        "rows": columns.as_list(rows),
-        "out": str(folder),
-    }
+    rows = result_rows(experiment, cells, results)
+    seconds = round(sum(result["seconds"] for result in results.values()), 1)
+    done = ExperimentResults(name, experiment, quick, rows, seconds, folder)
     heading = f"# {experiment.title}{' (quick)' if quick else ''}\n\n{experiment.about}\n\n"
-    storage.write(folder / "table.md", (heading + text + "\n").encode())
-    storage.write(folder / "table.csv", columns.as_csv(experiment, rows).encode())
-    storage.write_json(folder / "results.json", summary)
-    storage.write(folder / PAGE, page(experiment, rows, name, quick).encode())
-    return {**summary, "table": text}
+    storage.write(folder / "table.md", (heading + done.table + "\n").encode())
+    storage.write(folder / "table.csv", csv_table(experiment, rows).encode())
+    storage.write_json(folder / "results.json", done.as_dict())
+    return done
+
+
+def tune(name: str, *, quick: bool = False, out: Path | None = None, jobs: int = 1) -> dict[str, Any]:
+    """Search the hyperparameters of every method of an experiment (arguments as for `reproduce`)."""
+    folder = out or _RUNS / f"{name}-tune{'-quick' if quick else ''}"
+    return tune_experiment(_load(name, quick), folder, jobs)
+
+
+def _load(name: str, quick: bool) -> Experiment:
+    experiment = load_experiment(name)
+    return experiment.quick_version() if quick else experiment

@@ -20,6 +20,7 @@ from tacit.runs.config import (
     validate_section,
 )
 from tacit.runs.evaluator import Evaluator
+from tacit.runs.finished_run import FinishedRun, has_ended, ledger_files, read_table, require_files
 from tacit.runs.observer import Observer, Row
 from tacit.runs.parallel import run_in_parallel
 from tacit.runs.parts import UserParts, build_algorithm, build_graph, build_model, build_task, check_names
@@ -42,6 +43,7 @@ __all__ = [
     "ConfigSection",
     "DropoutKeys",
     "Evaluator",
+    "FinishedRun",
     "NamedPart",
     "Observer",
     "PrivacyMeter",
@@ -63,9 +65,13 @@ __all__ = [
     "check_names",
     "finite_or_none",
     "from_config",
+    "has_ended",
     "launch_workers",
+    "ledger_files",
     "progress_counter",
+    "read_table",
     "read_toml",
+    "require_files",
     "run_in_parallel",
     "storage",
     "validate_section",

@@ -4,7 +4,7 @@ const root = document.documentElement;
 const system = matchMedia("(prefers-color-scheme: dark)");
 const config = { responsive: true, displayModeBar: false };
 
-/** A copy of the figure with the theme's value for every CSS variable it names. */
+/** A copy of the figure in which names of CSS variables are replaced by their values in the current theme. */
 function coloured(value, css) {
   if (typeof value === "string") return value.startsWith("--") ? css.getPropertyValue(value).trim() : value;
   if (Array.isArray(value)) return value.map((item) => coloured(item, css));

@@ -29,6 +29,14 @@ class ClaimedEpsilon(Metric):
     def measure(self, evaluation: Evaluation) -> float | None:
         return evaluation.privacy.claimed
 
+    def text(self, value: float | None) -> str:
+        """
+        >>> claimed = ClaimedEpsilon("claimed")
+        >>> claimed.text(1.0), claimed.text(100.0), claimed.text(500_000.0), claimed.text(None)
+        ('1.00', '100', '500,000', 'none')
+        """
+        return "none" if value is None else f"{value:#.3g}" if value < 100 else f"{value:,.0f}"
+
 
 @metrics.register("messages")
 class MessagesSent(Metric):

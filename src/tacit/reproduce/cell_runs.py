@@ -1,4 +1,4 @@
-"""Cells run side by side in processes; what is finished is kept, and a rerun goes on from there."""
+"""Runs the cells of an experiment in parallel and saves each result, so that a second call continues the first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from tacit.errors import TacitError
-from tacit.reproduce.cells import Cell
+from tacit.reproduce.cells import ExperimentCell
 from tacit.reproduce.graph_measurement import measure_study
 from tacit.reproduce.graph_study import GraphStudy
 from tacit.runs import UserParts, from_config, progress_counter, run_in_parallel, storage
@@ -21,41 +21,25 @@ from tacit.runs.metrics import Result, all_metrics, has_failed
 from tacit.tasks import Dataset, datasets
 
 
-def run_cells(cells: Sequence[Cell], folder: Path, jobs: int = 1) -> dict[str, Result]:
-    """The result of every cell, by its key. What is in `folder` is not run again."""
-    ready(folder)
-    results = {cell.key: kept for cell in cells if (kept := _kept(folder / f"{cell.key}.json"))}
-    each = {cell.key: cell for cell in cells}
-    left = [cell for key, cell in each.items() if key not in results]
+def run_cells(cells: Sequence[ExperimentCell], folder: Path, jobs: int = 1) -> dict[str, Result]:
+    """The result of every cell, by its key. Results that are in `folder` are not computed again."""
+    ensure_folder(folder)
+    results = {cell.key: saved for cell in cells if (saved := _read_saved(folder / f"{cell.key}.json"))}
+    by_key = {cell.key: cell for cell in cells}
+    missing = [cell for key, cell in by_key.items() if key not in results]
     with (
-        progress_counter("cells", len(each), len(each) - len(left)) as tell,
-        closing(run_in_parallel(measure, left, jobs)) as finished,
+        progress_counter("cells", len(by_key), len(by_key) - len(missing)) as report,
+        closing(run_in_parallel(run_cell, missing, jobs)) as finished,
     ):
         for cell, result in finished:
             storage.write_json(folder / f"{cell.key}.json", result)
             results[cell.key] = result
-            tell(f"{cell.title}: {_word(result)}, {result['seconds']:.0f} s")
+            report(f"{cell.title}: {_outcome(result)}, {result['seconds']:.0f} s")
     return results
 
 
-def _word(result: Result) -> str:
-    if has_failed(result):
-        return "failed"
-    measured: Mapping[str, float | None] = result.get("scores") or result
-    first = next(each for each in all_metrics() if measured.get(each.name) is not None)
-    return f"{first.short} {first.text(measured[first.name])}"
-
-
-def ready(folder: Path) -> None:
-    """Make the folder if it is not there."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise TacitError(f"cannot make the folder {folder}: {error.strerror or error}") from None
-
-
-def measure(cell: Cell) -> Result:
-    """Run one cell. A run that fails while it goes on (it diverged, say) is a result too."""
+def run_cell(cell: ExperimentCell) -> Result:
+    """Run one cell. A run that fails, because it diverges for example, is a result too."""
     if isinstance(cell.config, GraphStudy):
         return {"title": cell.title, **measure_study(cell.config)}
     began = time.monotonic()
@@ -83,14 +67,30 @@ def measure(cell: Cell) -> Result:
     }
 
 
+def ensure_folder(folder: Path) -> None:
+    """Create the folder unless it exists."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TacitError(f"cannot create the folder {folder}: {error.strerror or error}") from None
+
+
+def _outcome(result: Result) -> str:
+    if has_failed(result):
+        return "failed"
+    measured: Mapping[str, float | None] = result.get("scores") or result
+    first = next(each for each in all_metrics() if measured.get(each.name) is not None)
+    return f"{first.short} {first.text(measured[first.name])}"
+
+
 @lru_cache(maxsize=2)
 def _data(name: str, parameters: str, held_out: int | None) -> Dataset:
-    """The data set, read once a process; with `held_out`, tested on that many of its training records."""
+    """The data set, loaded once per process; with `held_out`, that many training records are the test set."""
     data = datasets.build(name, json.loads(parameters))
     if held_out is None:
         return data
     if not 0 < held_out < len(data.y):
-        raise TacitError(f"held_out = {held_out} must be below the {len(data.y)} training records of {name}")
+        raise TacitError(f"held_out must be below {len(data.y)}, the training records of {name}, got {held_out}")
     order = torch.from_numpy(np.random.default_rng(0).permutation(len(data.y)))
     test, train = order[:held_out], order[held_out:]
     return Dataset(
@@ -98,10 +98,10 @@ def _data(name: str, parameters: str, held_out: int | None) -> Dataset:
     )
 
 
-def _kept(path: Path) -> Result | None:
-    """A result of before; a damaged one is made again."""
+def _read_saved(path: Path) -> Result | None:
+    """A saved result; None if there is none or it is damaged."""
     try:
-        kept = json.loads(path.read_text())
+        saved = json.loads(path.read_text())
     except (OSError, ValueError):
         return None
-    return kept if isinstance(kept, dict) and {"error", "privacy", "history"} <= set(kept) else None
+    return saved if isinstance(saved, dict) and {"error", "privacy", "history"} <= set(saved) else None

@@ -1,4 +1,4 @@
-"""The cells of an experiment summed up beside the published numbers: one row for each combination of labels."""
+"""The results of an experiment beside the published numbers: one row per combination of labels."""
 
 from __future__ import annotations
 
@@ -7,16 +7,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tacit.reproduce.cells import Cell
+from tacit.reproduce.cells import ExperimentCell
 from tacit.reproduce.experiment import Experiment
 from tacit.runs.metrics import Result, has_failed, metric
 
-Point = dict[str, float | None]
+HistoryRow = dict[str, float | None]
 
 
 @dataclass(frozen=True)
-class Measured:
-    """Mean over seeds of each metric, and how they deviate; ε is the largest over seeds, None where there is none."""
+class SeedSummary:
+    """The runs of one cell with all seeds.
+
+    Attributes:
+        mean: Mean over the seeds of each metric; None if a run lacks it.
+        deviation: Standard deviation over the seeds; None with one seed.
+        runs: Number of seeds.
+        guaranteed, claimed: Largest ε over the seeds; None if a run has none.
+        curve: The mean history.
+        errors: Messages of runs that failed or stopped early.
+        sensitivity: The sensitivity mode, if the experiment charts sensitivities.
+        trace: The trace of the first seed, if the experiment charts sensitivities.
+    """
 
     mean: dict[str, float | None]
     deviation: dict[str, float | None]
@@ -25,16 +36,15 @@ class Measured:
     claimed: float | None
     claimed_for: str
     delta: float
-    curve: list[Point]
+    curve: list[HistoryRow]
     errors: list[str]
     sensitivity: str | None = None
-    """The mode in use, where the rounds are charted, and"""
-    trace: list[Point] = field(default_factory=list)
-    """what the rounds of the first seed were."""
+    trace: list[HistoryRow] = field(default_factory=list)
 
     def text(self, name: str) -> str:
-        """
-        >>> Measured({"accuracy": 84.123}, {"accuracy": 0.456}, 3, 1.0, 0.9, "run", 1e-4, [], []).text("accuracy")
+        """A metric as it is shown in tables.
+
+        >>> SeedSummary({"accuracy": 84.123}, {"accuracy": 0.456}, 3, 1.0, 0.9, "run", 1e-4, [], []).text("accuracy")
         '84.12 ± 0.46'
         """
         mean = self.mean[name]
@@ -44,18 +54,27 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Row:
+class ResultRow:
+    """One row of the table.
+
+    Attributes:
+        published: The published number of the first metric.
+        paper, guaranteed: The runs with the noise of each calibration.
+        plain: The runs whose noise is not calibrated.
+        more_published: Published numbers of the other metrics, by name.
+    """
+
     labels: dict[str, str]
     published: float | None
-    paper: Measured | None
-    guaranteed: Measured | None
-    plain: Measured | None
-    """Of what calibrates nothing: a method such as Non-Private, or a whole experiment with noise of its own."""
-    also: dict[str, float] = field(default_factory=dict)
-    """What is published of the other metrics."""
+    paper: SeedSummary | None
+    guaranteed: SeedSummary | None
+    plain: SeedSummary | None
+    more_published: dict[str, float] = field(default_factory=dict)
 
 
-def rows(experiment: Experiment, cells: Sequence[Cell], results: Mapping[str, Result]) -> list[Row]:
+def result_rows(
+    experiment: Experiment, cells: Sequence[ExperimentCell], results: Mapping[str, Result]
+) -> list[ResultRow]:
     """The table, in the order of the axes."""
     groups: dict[tuple[tuple[str, str], ...], dict[str | None, list[Result]]] = {}
     for cell in cells:
@@ -64,20 +83,11 @@ def rows(experiment: Experiment, cells: Sequence[Cell], results: Mapping[str, Re
     return [_row(experiment, dict(labels), group) for labels, group in groups.items()]
 
 
-def _row(experiment: Experiment, labels: dict[str, str], group: Mapping[str | None, Sequence[Result]]) -> Row:
-    published = dict(zip(experiment.metrics, _published(experiment.published, list(labels.values())), strict=False))
-    first = published.pop(experiment.metrics[0], None)
-    paper, guaranteed, plain = (
-        summary(experiment, group[how]) if how in group else None for how in ("paper", "guaranteed", None)
-    )
-    return Row(labels, first, paper, guaranteed, plain, published)
-
-
-def summary(experiment: Experiment, results: Sequence[Result]) -> Measured:
-    """Several seeds in one."""
+def summarise_seeds(experiment: Experiment, results: Sequence[Result]) -> SeedSummary:
+    """Summarise the results of one cell with several seeds."""
     charted: Result = results[0] if experiment.chart.kind == "sensitivity" else {}
     values = {name: [_value(name, result) for result in results] for name in experiment.metrics}
-    return Measured(
+    return SeedSummary(
         mean={name: _mean(of) for name, of in values.items()},
         deviation={name: _deviation(of) for name, of in values.items()},
         runs=len(results),
@@ -85,11 +95,21 @@ def summary(experiment: Experiment, results: Sequence[Result]) -> Measured:
         claimed=_largest([result["privacy"]["claimed"] for result in results]),
         claimed_for=results[0]["privacy"]["claimed_for"],
         delta=results[0]["privacy"]["delta"],
-        curve=_curve([result["history"] for result in results]),
+        curve=_mean_history([result["history"] for result in results]),
         errors=[result["error"] for result in results if result["error"]],
         sensitivity=charted["config"]["algorithm"].get("sensitivity") if charted else None,
         trace=charted.get("trace", []),
     )
+
+
+def _row(experiment: Experiment, labels: dict[str, str], group: Mapping[str | None, Sequence[Result]]) -> ResultRow:
+    published = dict(zip(experiment.metrics, _published(experiment.published, list(labels.values())), strict=False))
+    first = published.pop(experiment.metrics[0], None)
+    paper, guaranteed, plain = (
+        summarise_seeds(experiment, group[calibration]) if calibration in group else None
+        for calibration in ("paper", "guaranteed", None)
+    )
+    return ResultRow(labels, first, paper, guaranteed, plain, published)
 
 
 def _value(name: str, result: Result) -> float | None:
@@ -97,18 +117,16 @@ def _value(name: str, result: Result) -> float | None:
 
 
 def _published(numbers: Mapping[str, Any], labels: Sequence[str]) -> list[float]:
-    """Of the metrics in their order; most tables publish one."""
+    """The published numbers of the metrics in their order."""
     found: Any = numbers
     for label in labels:
         found = found.get(label) if isinstance(found, Mapping) else found
     return found if isinstance(found, list) else [found] if isinstance(found, float | int) else []
 
 
-def _curve(histories: Sequence[Sequence[Mapping[str, Any]]]) -> list[Point]:
-    """The mean history, up to where the shortest ends."""
-    return [
-        {key: _mean([point[key] for point in points]) for key in points[0]} for points in zip(*histories, strict=False)
-    ]
+def _mean_history(histories: Sequence[Sequence[Mapping[str, Any]]]) -> list[HistoryRow]:
+    """The mean of the histories, up to the end of the shortest."""
+    return [{key: _mean([row.get(key) for row in rows]) for key in rows[0]} for rows in zip(*histories, strict=False)]
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

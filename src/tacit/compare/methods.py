@@ -1,0 +1,136 @@
+"""The methods of a comparison: configs that differ in the method only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacit.algorithms import algorithms
+from tacit.errors import TacitError
+from tacit.runs import Config, build_algorithm, from_config
+
+_TASK_SECTIONS = ("data", "sharding", "model")
+_MAX_TRIAL_ROUNDS = 64
+
+
+@dataclass(frozen=True)
+class ComparedMethod:
+    """A method with its label and config; `private` if a target ε can set its noise."""
+
+    label: str
+    config: Config
+    private: bool
+
+
+def compared_methods(
+    names: Sequence[str],
+    *,
+    settings: Sequence[str] = (),
+    epsilon: float,
+    delta: float | None = None,
+    cost: float | None = None,
+) -> list[ComparedMethod]:
+    """The methods to compare, all with the same target.
+
+    Args:
+        names: Config files, or names of algorithms, which run on the task of the embedded example.
+        settings: `key=value` settings for every config.
+        epsilon: Guaranteed ε of every private method. A method without noise runs as a reference.
+        delta: δ of all methods; by default that of the first config.
+        cost: Each method gets as many rounds as this many seconds of the cost clock allow.
+
+    Raises:
+        TacitError: There are fewer than two methods, or they do not have the same task.
+    """
+    if len(names) < 2:
+        raise TacitError(f"A comparison needs two or more config files or names of algorithms, got {len(names)}")
+    configs = [_load(name, settings) for name in names]
+    _check_same_task(names, configs)
+    delta = configs[0].privacy.delta if delta is None else delta
+    labels = _labels(names, configs)
+    methods = [_with_target(label, config, epsilon, delta) for label, config in zip(labels, configs, strict=True)]
+    return methods if cost is None else [_with_affordable_rounds(method, cost) for method in methods]
+
+
+def _load(name: str, settings: Sequence[str]) -> Config:
+    if name.endswith(".toml") or Path(name).is_file():
+        return Config.load(Path(name), settings)
+    return Config.load(None, [f"algorithm={name}", *settings])
+
+
+def _labels(names: Sequence[str], configs: Sequence[Config]) -> list[str]:
+    """File names without suffix, or names of algorithms; numbered if several are the same."""
+    labels = [
+        Path(name).stem if name.endswith(".toml") else config.algorithm.name
+        for name, config in zip(names, configs, strict=True)
+    ]
+    return [
+        f"{label}-{labels[: k + 1].count(label)}" if labels.count(label) > 1 else label
+        for k, label in enumerate(labels)
+    ]
+
+
+def _check_same_task(names: Sequence[str], configs: Sequence[Config]) -> None:
+    first = configs[0].as_dict()
+    for name, config in zip(names[1:], configs[1:], strict=True):
+        other = config.as_dict()
+        for section in _TASK_SECTIONS:
+            if first.get(section) != other.get(section):
+                raise TacitError(
+                    f"{names[0]} and {name} do not have the same {section}: "
+                    f"{first.get(section)} and {other.get(section)}"
+                )
+        nodes = [each.graph.parameters.get("nodes") for each in (configs[0], config)]
+        if nodes[0] != nodes[1]:
+            raise TacitError(f"{names[0]} and {name} do not have the same number of nodes: {nodes[0]} and {nodes[1]}")
+
+
+def _with_target(label: str, config: Config, epsilon: float, delta: float) -> ComparedMethod:
+    """The config with the target ε in place of the noise it sets itself."""
+    noise = algorithms.noise_parameters(config.algorithm.name)
+    parameters = {k: v for k, v in config.algorithm.model_dump().items() if k not in noise}
+    algorithm = build_algorithm(type(config.algorithm).model_validate(parameters))
+    private = True
+    try:
+        algorithm.with_noise(np.ones(1))
+    except TacitError:
+        private = False
+    table: dict[str, Any] = config.as_dict()
+    table["algorithm"] = parameters if private else config.algorithm.model_dump()
+    table["privacy"] = {"delta": delta, **({"epsilon": epsilon} if private else {})}
+    return ComparedMethod(label, Config.parse(table, label), private)
+
+
+def _with_affordable_rounds(method: ComparedMethod, cost: float) -> ComparedMethod:
+    """As many rounds as `cost` seconds allow. Some rounds may cost more than others, so short runs measure it."""
+    low, high, spent = 0, 1, _cost_of(method.config, 1)
+    if spent <= 0:
+        raise TacitError(
+            "Rounds have no cost: set network.gradient_time, network.link_time or network.bandwidth to use --cost"
+        )
+    if spent > cost:
+        raise TacitError(f"{method.label}: one round costs {spent:g} s, more than --cost {cost:g}")
+    while spent <= cost and high < _MAX_TRIAL_ROUNDS:
+        low, high = high, 2 * high
+        spent = _cost_of(method.config, high)
+    if spent <= cost:  # long enough to extrapolate
+        return _with_rounds(method, int(high * cost / spent + 1e-9))
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _cost_of(method.config, middle) <= cost else (low, middle)
+    return _with_rounds(method, low)
+
+
+def _with_rounds(method: ComparedMethod, rounds: int) -> ComparedMethod:
+    return replace(method, config=method.config.model_copy(update={"rounds": rounds}))
+
+
+def _cost_of(config: Config, rounds: int) -> float:
+    """Seconds of the cost clock that so many rounds take. The clock does not depend on the noise."""
+    short = config.model_copy(update={"rounds": rounds, "evaluate_every": rounds, "measure": ()})
+    run = from_config(short).go()
+    return run.network.seconds(run.task.draws)

@@ -1,0 +1,197 @@
+"""The privacy statement of a run: what is guaranteed and claimed, for what, against whom, under which assumptions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tacit.privacy import Privacy, rounded_up
+from tacit.reports.release_summary import ReleaseSummary
+from tacit.reports.run_record import RunRecord
+from tacit.reports.sensitivity_chart import noise_scale_text
+
+_FALSE_ALARMS = 0.01
+_WEAK_GUESS = 0.99
+
+
+class StatementItem(NamedTuple):
+    """One line of the statement."""
+
+    term: str
+    text: str
+
+
+def guess_bound(epsilon: float, delta: float) -> float:
+    """The largest probability of guessing which of two neighbouring data sets was used: (e^ε + δ) / (e^ε + 1).
+
+    >>> guess_bound(0.0, 0.0), round(guess_bound(1.0, 1e-5), 3)
+    (0.5, 0.731)
+    """
+    return min(1.0, (1 + delta * math.exp(-epsilon)) / (1 + math.exp(-epsilon)))
+
+
+def detection_bound(epsilon: float, delta: float, false_alarms: float = _FALSE_ALARMS) -> float:
+    """The largest true positive rate of a membership test with this false positive rate.
+
+    >>> round(detection_bound(1.0, 1e-5), 3)
+    0.027
+    """
+    for_few_alarms = delta + math.exp(min(epsilon, 700.0)) * false_alarms
+    for_many_alarms = 1 - math.exp(-epsilon) * (1 - delta - false_alarms)
+    return max(0.0, min(1.0, for_few_alarms, for_many_alarms))
+
+
+def privacy_statement(run: RunRecord) -> list[StatementItem]:
+    """The statement of a run."""
+    return statement_items(run.privacy, run.releases, noise_scale_text(run))
+
+
+def statement_items(privacy: Privacy, releases: Sequence[ReleaseSummary], noise_scale: str = "") -> list[StatementItem]:
+    """The statement, one item per fact."""
+    items = [
+        StatementItem("Guaranteed ε", _guaranteed(privacy)),
+        StatementItem("Claimed ε", _claimed(privacy)),
+        StatementItem("δ", f"{privacy.delta:g} ({_one_in(privacy.delta)})."),
+        StatementItem("Protected unit", _unit(privacy)),
+        StatementItem("Neighbouring data sets", _neighbours(privacy)),
+        StatementItem("Adversary", f"Someone who {privacy.adversary}."),
+        StatementItem("What ε means", _meaning(privacy)),
+        StatementItem("Assumptions", f"{_capitalised(privacy.assumes)}." if privacy.assumes else ""),
+        StatementItem("Noise scale", noise_scale),
+        StatementItem("Releases", " ".join(_release(each, privacy.unit) for each in releases)),
+        StatementItem("Notes", privacy.note or ""),
+    ]
+    return [item for item in items if item.text]
+
+
+def limitations(run: RunRecord) -> list[str]:
+    """What the guarantee does not cover."""
+    test_owner = "the site keeps apart" if run.is_site else "belong to no node"
+    page = [
+        f"Accuracy and loss are measured on test records that {test_owner}. These records are not protected.",
+        "This page shows the number of records of each node and the communication graph. Share it accordingly.",
+    ]
+    privacy = run.privacy
+    if privacy.guaranteed is None:
+        return page
+    seed = run.config.get("seed")
+    simulated = (
+        f"This run is a simulation: its noise is derived from seed {seed}. Anyone who knows the seed can remove the "
+        "noise. The guarantee is that of the same run with secret noise."
+    )
+    local = "Parameters that are not shared stay at their node without noise. Do not publish the nodes’ models."
+    return [
+        *([simulated] if seed is not None and run.result.get("simulated", True) else []),
+        *page,
+        *(["A person with k records has up to k times this ε, at a larger δ."] if privacy.unit == "record" else []),
+        *([local] if run.config.get("algorithm", {}).get("share") else []),
+        "The guarantee is for one run. The ε of several runs on the same records add up, including runs for tuning.",
+        "A node is protected by its own noise. A node that does not follow the method is not protected.",
+        f"Facts about the population can be learned with or without any one {privacy.unit}.",
+    ]
+
+
+def _guaranteed(privacy: Privacy) -> str:
+    if privacy.guaranteed is None:
+        return f"None: {privacy.reason}."
+    text = f"{rounded_up(privacy.guaranteed)} for the whole run"
+    if privacy.per_round is not None:
+        text += f"; {rounded_up(privacy.per_round)} for the worst single round"
+    return f"{text}. An upper bound, computed from the ledger of all releases."
+
+
+def _claimed(privacy: Privacy) -> str:
+    if privacy.claimed is None:
+        return "None: the paper’s formula claims no ε for this run."
+    by_round = privacy.claimed_for == "round"
+    text = f"{privacy.claimed:.4g}{' per round' if by_round else ''}, by the paper’s formula."
+    guaranteed = privacy.per_round if by_round else privacy.guaranteed
+    if guaranteed is None:
+        return f"{text} Nothing here supports the claim."
+    if by_round:
+        text += " The paper claims nothing for all rounds together."
+    if guaranteed > privacy.claimed * 1.005:
+        return f"{text} The claim is too low: rely on the guaranteed ε."
+    if guaranteed < privacy.claimed * 0.995:
+        return f"{text} The claim is higher than necessary."
+    return f"{text} It agrees with the guarantee."
+
+
+def _unit(privacy: Privacy) -> str:
+    if privacy.guaranteed is None:
+        return f"Nothing is protected: the messages may reveal any {privacy.unit}."
+    if privacy.unit == "node":
+        return "All data of one node. The participation of the node is not hidden."
+    if privacy.relation == "add-remove":
+        return f"One {privacy.unit}: its presence and its content."
+    return f"One {privacy.unit}: its content. The number of {privacy.unit}s is not hidden."
+
+
+def _neighbours(privacy: Privacy) -> str:
+    if privacy.unit == "node":
+        return "All data of one node are replaced by any other data."
+    if privacy.relation == "add-remove":
+        return (
+            f"One {privacy.unit} of one node is added or removed (add-remove). "
+            f"The stated numbers of {privacy.unit}s per node are public."
+        )
+    return f"One {privacy.unit} of one node is replaced by another (replace-one)."
+
+
+def _meaning(privacy: Privacy) -> str:
+    epsilon, delta = privacy.guaranteed, privacy.delta
+    if epsilon is None:
+        return ""
+    change = f"Replacing any one {privacy.unit}"
+    if privacy.unit == "node":
+        change = "Replacing all data of any one node"
+    elif privacy.relation == "add-remove":
+        change = f"Adding or removing any one {privacy.unit}"
+    text = (
+        f"{change} changes the probability of any outcome by at most a factor e^ε ≈ {_factor(epsilon)}, plus δ. "
+        f"Guessing which of two neighbouring data sets was used succeeds with probability at most "
+        f"{_percent(guess_bound(epsilon, delta))} (chance: 50 %). A test with {_FALSE_ALARMS:.0%} false alarms detects "
+        f"the difference with probability at most {_percent(detection_bound(epsilon, delta))}."
+    )
+    weak = guess_bound(epsilon, delta) > _WEAK_GUESS
+    return f"{text} This is weak protection." if weak else text
+
+
+def _release(release: ReleaseSummary, unit: str) -> str:
+    noise, multiplier = "without noise", _span(release.multipliers, ".3g")
+    if release.mechanism == "unproven":
+        noise = f"with noise of {multiplier} times a sensitivity that is not proven"
+    elif release.mechanism != "exact":
+        noise = f"with {release.mechanism.capitalize()} noise of {multiplier} times the sensitivity to one {unit}"
+    batch = f"from all its {unit}s"
+    if release.sampling != "none":
+        kind = release.sampling.replace("poisson", "Poisson")
+        batch = f"from {_span(release.rates, '.2%')} of its records ({kind} sampling)"
+    count = "once" if release.count == 1 else f"{release.count:,} times"
+    sampled = "" if unit == "node" else f", {batch}"  # the batch does not matter to a guarantee for whole nodes
+    return f"Each node released a {release.purpose} {count}{sampled}, {noise}."
+
+
+def _span(ends: tuple[float, float], style: str) -> str:
+    low, high = (format(end, style) for end in ends)
+    return low if low == high else f"{low} to {high}"
+
+
+def _factor(epsilon: float) -> str:
+    if epsilon < 6.9:
+        return f"{math.exp(epsilon):,.3g}"
+    return f"{math.exp(epsilon):,.0f}" if epsilon < 14 else f"10^{epsilon / math.log(10):.0f}"
+
+
+def _one_in(delta: float) -> str:
+    return f"one in {1 / delta:,.0f}" if delta > 1e-12 else "negligible"
+
+
+def _percent(share: float) -> str:
+    """A probability in per cent, rounded up."""
+    return f"{100 * min(1.0, math.ceil(share * 1000 - 1e-9) / 1000):.1f} %"
+
+
+def _capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,61 @@
+"""The files that a report needs beside those of the run: nodes.csv, graph.json and threats.json."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tacit.reports.graph_layout import graph_layout
+from tacit.runs import Run, storage
+from tacit.threats import analyse_threats
+
+NODES_FILE, GRAPH_FILE, THREATS_FILE = "nodes.csv", "graph.json", "threats.json"
+_MAX_TEST_WORK = 2e9  # nodes × test records × parameters, a few seconds
+_MAX_TESTED_NODES = 1000
+
+
+def write_run_data(run: Run, folder: Path) -> None:
+    """Write one row per node, the graph, and ε against each adversary. All processes of a run call this together."""
+    rows = node_rows(run)
+    if not run.coordinator.is_leader:
+        return
+    storage.write_history(folder / NODES_FILE, rows)
+    storage.write_json(folder / GRAPH_FILE, graph_layout(run.network.graph))
+    storage.write_json(folder / THREATS_FILE, analyse_threats(run).as_dict())
+
+
+def node_rows(run: Run) -> list[dict[str, Any]]:
+    """One row per node of the run; None where a number does not exist or would take too long to measure."""
+    task, spent = run.task, run.privacy.per_node
+    own = np.stack([task.nodes, task.sizes, task.sampler.sampling.rate, _accuracies(run)], axis=1)
+    gathered = run.coordinator.all_gather(torch.from_numpy(own)).tolist()
+    messages, sent = np.broadcast_to(run.coordinator.total_traffic(run.network).by_node, (2, len(gathered)))
+    return [
+        {
+            "node": int(node),
+            "records": int(size),
+            "rate": rate,
+            "guaranteed": _finite(float(spent[row])) if len(spent) else 0.0,
+            "accuracy": _finite(accuracy),
+            "messages": int(messages[row]),
+            "bytes": int(sent[row]),
+        }
+        for row, (node, size, rate, accuracy) in enumerate(gathered)
+    ]
+
+
+def _accuracies(run: Run) -> list[float]:
+    """Accuracy of each hosted node's own model on the test records; NaN where it is not measured."""
+    task = run.task
+    too_slow = task.n > _MAX_TESTED_NODES or task.n * len(task.data.test_y) * task.d > _MAX_TEST_WORK
+    if too_slow or not task.model.classifies:
+        return [math.nan] * task.n
+    return [task.evaluate(model).accuracy for model in run.models]
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,94 @@
+"""The page of one run, or of several runs beside each other."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from tacit.reports.audit_section import audit_chart, audit_sections
+from tacit.reports.charts import Figure, series_colour
+from tacit.reports.network_chart import network_chart
+from tacit.reports.pair_chart import pair_chart
+from tacit.reports.privacy_statement import limitations, privacy_statement
+from tacit.reports.run_panels import run_panels
+from tacit.reports.run_record import Row, RunRecord, flat_settings, read_records
+from tacit.reports.template import render_template
+from tacit.runs import storage
+
+REPORT_FILE = "report.html"
+_MAX_NODE_ROWS, _WORST_NODE_ROWS = 200, 50
+
+
+def write_run_page(folders: Sequence[Path], out: Path) -> Path:
+    """Write the page of the runs in `folders` to `out`."""
+    storage.write(out, render_run_page(read_records(folders)).encode())
+    return out
+
+
+def render_run_page(runs: Sequence[RunRecord]) -> str:
+    """The HTML of one run, or of several runs beside each other."""
+    panels = run_panels(runs)
+    single = len(runs) == 1
+    return render_template(
+        "report.html",
+        runs=runs,
+        title=runs[0].name if single else f"{len(runs)} runs compared",
+        panels=panels,
+        figures={
+            **{panel.id: panel.figure for panel in panels if panel.figure},
+            **(_single_run_figures(runs[0]) if single else {}),
+        },
+        colours=[series_colour(i) for i in range(len(runs))],
+        statements=[privacy_statement(run) for run in runs],
+        limitations=[limitations(run) for run in runs],
+        audits=audit_sections(runs[0]) if single else [],
+        nodes=node_table(runs[0].nodes),
+        summary=node_summary(runs[0].nodes),
+        settings=common_settings(runs),
+        differences=different_settings(runs),
+    )
+
+
+def node_table(rows: Sequence[Row]) -> list[Row]:
+    """All nodes; of many nodes, those with the highest guaranteed ε, then those with the lowest accuracy."""
+    if len(rows) <= _MAX_NODE_ROWS:
+        return list(rows)
+    worst = sorted(rows, key=lambda row: (-_or(row["guaranteed"], 1e300), _or(row["accuracy"], 0.0)))
+    return worst[:_WORST_NODE_ROWS]
+
+
+def node_summary(rows: Sequence[Row]) -> dict[str, tuple[float, float, float] | None]:
+    """Minimum, median and maximum of each column; None if it contains no numbers."""
+    columns = {key: [row[key] for row in rows if row[key] is not None] for key in (rows[0] if rows else {})}
+    return {
+        key: (min(values), statistics.median(values), max(values)) if values else None
+        for key, values in columns.items()
+    }
+
+
+def common_settings(runs: Sequence[RunRecord]) -> dict[str, str]:
+    """The settings that are the same in all runs."""
+    settings = [flat_settings(run.config) for run in runs]
+    return {key: value for key, value in settings[0].items() if all(other.get(key) == value for other in settings)}
+
+
+def different_settings(runs: Sequence[RunRecord]) -> dict[str, list[str]]:
+    """The settings that are not the same in all runs, with one value per run."""
+    settings = [flat_settings(run.config) for run in runs]
+    keys = dict.fromkeys(key for each in settings for key in each)
+    values = {key: [each.get(key, "–") for each in settings] for key in keys}
+    return {key: each for key, each in values.items() if len(set(each)) > 1}
+
+
+def _single_run_figures(run: RunRecord) -> dict[str, Figure]:
+    figures = {
+        "network": network_chart(run),
+        "pairs": pair_chart(run),
+        "audit-chart": audit_chart(run.audits.trials),
+    }
+    return {name: figure for name, figure in figures.items() if figure is not None}
+
+
+def _or(value: float | None, other: float) -> float:
+    return other if value is None else value

@@ -1,0 +1,81 @@
+"""Everything that the page of a run shows, read from the run's folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tacit.privacy import Ledger
+from tacit.reports.release_summary import ReleaseSummary, summarise_releases
+from tacit.reports.run_data import GRAPH_FILE, NODES_FILE, THREATS_FILE
+from tacit.reports.saved_audits import SavedAudits
+from tacit.runs import FinishedRun, ledger_files, read_table, require_files, storage
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord(FinishedRun):
+    """A finished run with all that its page shows.
+
+    Attributes:
+        name: Name of the folder, or of the site.
+        nodes: One row per node (nodes.csv).
+        graph: The graph's description and layout (graph.json).
+        releases: What the nodes released, from the ledgers; empty if some ledgers are on other hosts.
+        threats: ε against each adversary (threats.json).
+        audits: Results of `tacit audit` on this folder (audit.json).
+    """
+
+    name: str
+    nodes: list[Row] = field(default_factory=list)
+    graph: dict[str, Any] = field(default_factory=dict)
+    releases: list[ReleaseSummary] = field(default_factory=list)
+    threats: dict[str, Any] = field(default_factory=lambda: {"bounds": [], "pairs": None})
+    audits: SavedAudits = field(default_factory=SavedAudits)
+
+    @classmethod
+    def read_more(cls, folder: Path, result: dict[str, Any]) -> dict[str, Any]:
+        require_files(folder, NODES_FILE, GRAPH_FILE)
+        more = {
+            "name": result.get("site") or folder.resolve().name,
+            "nodes": storage.read_history(folder / NODES_FILE),
+            "graph": read_table(folder / GRAPH_FILE),
+            "releases": _read_releases(folder, result.get("processes", 1)),
+            "audits": SavedAudits.read(folder),
+        }
+        if (folder / THREATS_FILE).is_file():
+            more["threats"] = read_table(folder / THREATS_FILE)
+        return more
+
+
+def read_records(folders: Sequence[Path]) -> list[RunRecord]:
+    """The runs in `folders`. Runs of the same name are named by their folders."""
+    runs = [RunRecord.read(folder) for folder in folders]
+    names = [run.name for run in runs]
+    return [replace(run, name=str(run.folder)) if names.count(run.name) > 1 else run for run in runs]
+
+
+def flat_settings(config: dict[str, Any]) -> dict[str, str]:
+    """A config as `section.key` and value, as `--set` takes them.
+
+    >>> flat_settings({"rounds": 5, "graph": {"name": "ring", "nodes": 4}})
+    {'rounds': '5', 'graph.name': 'ring', 'graph.nodes': '4'}
+    """
+    settings: dict[str, str] = {}
+    for key, value in config.items():
+        parts = {f"{key}.{name}": part for name, part in value.items()} if isinstance(value, dict) else {key: value}
+        for name, part in parts.items():
+            settings[name] = part if isinstance(part, str) else json.dumps(part).replace("Infinity", "inf")
+    return settings
+
+
+def _read_releases(folder: Path, processes: int) -> list[ReleaseSummary]:
+    """The releases in the ledgers of all processes; nothing if one ledger is missing, since a part would mislead."""
+    ledgers = ledger_files(folder)
+    if len(ledgers) < processes:
+        return []
+    return summarise_releases(release for path in ledgers for release in Ledger(path).releases())

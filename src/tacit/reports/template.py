@@ -1,0 +1,23 @@
+"""Rendering of the HTML templates. A page is one file that needs no other and no network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from plotly.offline import get_plotlyjs
+
+from tacit.reports.formats import FILTERS
+
+
+def render_template(template: str, /, **values: Any) -> str:
+    """The HTML of a template in the folder `assets`."""
+    environment = Environment(
+        loader=PackageLoader("tacit.reports", "assets"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(FILTERS)
+    return environment.get_template(template).render(plotly=get_plotlyjs(), **values)

@@ -1,0 +1,104 @@
+"""A finished run, read from its folder."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from tacit.errors import TacitError
+from tacit.privacy import Privacy
+from tacit.runs import storage
+from tacit.runs.observer import Row
+from tacit.runs.run_folder import CONFIG_FILE, HISTORY_FILE, LEDGER_FILE, RESULT_FILE, TRACE_FILE
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinishedRun:
+    """What a run folder contains after the run has ended.
+
+    Attributes:
+        result: The content of result.json.
+        privacy: The privacy of the run, from result.json.
+        history: One row per evaluation.
+        trace: One row per round of what the algorithm traces; most algorithms trace nothing.
+    """
+
+    folder: Path
+    config: dict[str, Any]
+    result: dict[str, Any]
+    privacy: Privacy
+    history: list[Row]
+    trace: list[Row]
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read the run in `folder`.
+
+        Raises:
+            TacitError: The folder contains no run, the run has not ended, or a file cannot be read.
+        """
+        if not (folder / CONFIG_FILE).is_file() or not (folder / HISTORY_FILE).is_file():
+            raise TacitError(f"{folder} is not a run folder: it has no {CONFIG_FILE} and {HISTORY_FILE}")
+        require_files(folder, RESULT_FILE)
+        result = read_table(folder / RESULT_FILE)
+        try:
+            rounds = result["rounds"]  # the history of a run that was resumed and then killed goes on after its result
+            return cls(
+                folder=folder,
+                config=read_table(folder / CONFIG_FILE),
+                result=result,
+                privacy=Privacy(**result["privacy"]),
+                history=[row for row in storage.read_history(folder / HISTORY_FILE) if row["round"] <= rounds],
+                trace=[row for row in _read_trace(folder / TRACE_FILE) if row["round"] <= rounds],
+                **cls.read_more(folder, result),
+            )
+        except (KeyError, TypeError) as error:
+            raise TacitError(f"{folder} was written by another version of Tacit: unexpected {error}") from None
+
+    @classmethod
+    def read_more(cls, folder: Path, result: dict[str, Any]) -> dict[str, Any]:
+        """The fields that a subclass adds."""
+        return {}
+
+    @property
+    def is_site(self) -> bool:
+        """Whether the run is that of one site: all numbers are those of its own node."""
+        return self.result.get("site") is not None
+
+
+def has_ended(folder: Path) -> bool:
+    """Whether `folder` contains the result of a run."""
+    return (folder / RESULT_FILE).is_file()
+
+
+def ledger_files(folder: Path) -> list[Path]:
+    """The ledgers of all processes of a run that are in its folder."""
+    return [path for path in (folder / LEDGER_FILE, *sorted(folder.glob(f"rank-*/{LEDGER_FILE}"))) if path.is_file()]
+
+
+def require_files(folder: Path, *names: str) -> None:
+    """Raise TacitError if a file is missing that a run writes at its end."""
+    for name in names:
+        if not (folder / name).is_file():
+            raise TacitError(
+                f"The run in {folder} has not ended: {name} is missing. Resume it: tacit train --resume {folder}"
+            )
+
+
+def read_table(path: Path) -> dict[str, Any]:
+    """The content of a TOML or JSON file that contains one table."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        value = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except (OSError, ValueError) as error:
+        raise TacitError(f"{path} cannot be read: {error}") from None
+    if not isinstance(value, dict):
+        raise TacitError(f"{path} cannot be read: expected an object with keys, got {type(value).__name__}")
+    return value
+
+
+def _read_trace(path: Path) -> list[Row]:
+    return storage.read_history(path) if path.is_file() else []
