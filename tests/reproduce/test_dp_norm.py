@@ -41,7 +41,7 @@ def test_resnet_10_runs_in_quick_mode(tacit):
         assert 0 < measured["mean"]["accuracy"] <= 100
 
 
-@pytest.mark.filterwarnings("ignore:δ = 0.001 is not below")
+@pytest.mark.filterwarnings("ignore:privacy.delta = 0.001 is not below")
 def test_epsilon_of_the_published_settings():
     expected = {("paper", "1"): (0.64, 1.0), ("paper", "0.5"): (0.305, 0.5), ("guaranteed", "1"): (1.0, 1.52)}
     for cell in expand_cells(load_experiment("dp-norm/figure2")):
@@ -51,7 +51,7 @@ def test_epsilon_of_the_published_settings():
             assert (privacy.guaranteed, privacy.claimed) == pytest.approx(expected[key], rel=0.02)
 
 
-@pytest.mark.filterwarnings("ignore:δ = 0.001 is not below")
+@pytest.mark.filterwarnings("ignore:privacy.delta = 0.001 is not below")
 def test_no_published_setting_is_refused():
     """Every cell with the noise of the paper's claim, at full size: μ, L, batches and shards are compatible."""
     names = [name for name in available_experiments() if name.startswith("dp-norm/")]
