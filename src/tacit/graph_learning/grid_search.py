@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
@@ -89,35 +89,43 @@ def grid_search(
         >>> len(found.rows), 0.6 < found.score < 0.9
         (3, True)
     """
-    wrong = [key for key in grid if not hasattr(method, key)]
-    if wrong:
-        raise TacitError(f"{method.title} has no parameter {wrong[0]} to search")
-    if not grid:
-        raise TacitError("The grid is empty: give the values of at least one parameter, such as beta=[0.01, 0.1]")
+    _check_grid(method, task, grid)
     points: list[dict[str, Any]] = [
         dict(zip(grid, map(float, values), strict=True)) for values in product(*grid.values())
     ]
-    if method.noise_in_rounds and not task.noise.simulated:
-        raise TacitError(
-            "With noise in every round, each point of a grid search costs as much privacy as a run: "
-            'use release="once", or search on synthetic data'
-        )
     if z is None and not method.noise_in_rounds:
         z = method.prepare_z(task)
-    network, rows, best = complete(task.n), [], None
+    rows: list[dict[str, float]] = []
+    best: tuple[float, GraphMethod[Any]] | None = None
     with _progress(f"points for {method.title}", len(points), progress) as report:
         for point in points:
             tried = replace(method, **point)
-            run = GraphLearningRun(
-                task.with_new_ledger(), tried, Simulated(network), tolerance=tolerance, z=z, quiet=True
-            ).go()
-            consensus = run.consensus
-            value = score(run.graphs.numpy(), None if consensus is None else consensus.numpy())
+            value = _score_of(tried, task, score, tolerance, z)
             rows.append({**point, "score": value})
             best = (value, tried) if best is None or value > best[0] else best
             report(", ".join(f"{key} {value:.3g}" for key, value in rows[-1].items()))
     assert best is not None
     return SearchResult(best[1], best[0], rows, z)
+
+
+def _check_grid(method: GraphMethod[Any], task: Signals, grid: Mapping[str, object]) -> None:
+    wrong = [key for key in grid if not hasattr(method, key)]
+    if wrong:
+        raise TacitError(f"{method.title} has no parameter {wrong[0]} to search")
+    if not grid:
+        raise TacitError("The grid is empty: give the values of at least one parameter, such as beta=[0.01, 0.1]")
+    if method.noise_in_rounds and not task.noise.simulated:
+        raise TacitError(
+            "With noise in every round, each point of a grid search costs as much privacy as a run: "
+            'use release="once", or search on synthetic data'
+        )
+
+
+def _score_of(method: GraphMethod[Any], task: Signals, score: Scorer, tolerance: float, z: Tensor | None) -> float:
+    """Run the method with a new ledger and return its score."""
+    network = Simulated(complete(task.n))
+    run = GraphLearningRun(task.with_new_ledger(), method, network, tolerance=tolerance, z=z, quiet=True).go()
+    return score(run.graphs.numpy(), None if run.consensus is None else run.consensus.numpy())
 
 
 def paper_grid_search(

@@ -1,4 +1,4 @@
-"""The measurements of the PPGL paper: parameters searched on some instances, graphs learned and judged on another."""
+"""Run a graph learning experiment: search the parameters on some instances, learn and score graphs on another."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ from tacit.errors import TacitError
 from tacit.graph_learning import GraphLearningRun, GraphObserver, Signals, data, matrices, scores, synthetic
 from tacit.graphs import complete
 from tacit.networks import Simulated
-from tacit.privacy.ledger import Array
-from tacit.privacy.noise import Noise
+from tacit.privacy import Array, Noise
 from tacit.reproduce.graph_study import GraphStudy, LearnerSettings
 
-Judge = Callable[[GraphLearningRun, LearnerSettings, float], dict[str, float]]
-_SEARCHED = 10_000  # seeds of the instances that parameters are searched on start here
-_ROUGH, _FINE = 1e-2, 1e-4  # how far solutions converge in a search, and in a measurement
-_MASKS, _MASKED = 10, 7  # draws of masked vertices, and how many of ABIDE's 34 each hides
+GraphScorer = Callable[[GraphLearningRun, LearnerSettings, float], dict[str, float]]
+_FIRST_SEARCH_SEED = 10_000  # seeds of the instances for the parameter search start here
+_SEARCH_TOLERANCE, _MEASUREMENT_TOLERANCE = 1e-2, 1e-4
+_MASKS, _MASKED_VERTICES = 10, 7  # number of random masks, and vertices of ABIDE's 34 that each hides
 
 
 class GridPoint(NamedTuple):
-    """Parameters of a method, and above which share of the largest weight a pair is an edge."""
+    """Parameters of a method, and the edge threshold relative to the largest weight."""
 
     beta: float
     rho: float
@@ -38,31 +37,31 @@ class GridPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class StudyInstance:
-    """Signals, and how graphs that were learned from them are judged."""
+    """Signals, and the function that scores the graphs learned from them."""
 
     signals: list[Array]
-    judge: Judge
+    score: GraphScorer
 
 
 def measure_study(study: GraphStudy) -> dict[str, Any]:
-    """What a cell keeps: the scores, their history round by round, the privacy, and the parameters that were found."""
+    """Run a study. Return its scores, the errors per round, the privacy statement and the chosen parameters."""
     began = time.monotonic()
     result: dict[str, Any] = {"scores": None, "history": [], "error": None}
-    point = _searched(study)
+    point = _best_point(study)
     instance = make_instance(study, study.seed)
     errors = ErrorHistory(study, instance)
-    learning = _learning(study, point, instance, study.seed, _FINE, errors)
+    run = _new_run(study, point, instance, study.seed, _MEASUREMENT_TOLERANCE, errors)
     result["history"] = errors.rows
     try:
-        learning.go()
-        result["scores"] = instance.judge(learning, study.learner, point.threshold)
+        run.go()
+        result["scores"] = instance.score(run, study.learner, point.threshold)
     except TacitError as failure:
         result["error"] = str(failure)
     return {
         **result,
-        "privacy": learning.privacy.as_dict(),
+        "privacy": run.privacy.as_dict(),
         "parameters": point._asdict(),
-        "rounds": learning.t,
+        "rounds": run.t,
         "seconds": round(time.monotonic() - began, 1),
         "config": study.as_dict(),
     }
@@ -79,15 +78,15 @@ class ErrorHistory(GraphObserver):
         if self._study.source.name != "rbf":
             return
         local = self._study.learner.model_copy(update={"judged": "graphs", "client": None})
-        row = {"round": float(run.t), "local_error": self._instance.judge(run, local, 0.0)["relative_error"]}
+        row = {"round": float(run.t), "local_error": self._instance.score(run, local, 0.0)["relative_error"]}
         if run.consensus is not None:
             common = local.model_copy(update={"judged": "consensus"})
-            row["consensus_error"] = self._instance.judge(run, common, 0.0)["relative_error"]
+            row["consensus_error"] = self._instance.score(run, common, 0.0)["relative_error"]
         self.rows.append(row)
 
 
 def make_instance(study: GraphStudy, seed: int) -> StudyInstance:
-    """The instance of a seed: graphs and signals, objects, or subjects."""
+    """Return the instance of a seed: random graphs and signals, objects, or subjects."""
     source = study.source
     if source.name == "coil20":
         views = data.coil20(seed)
@@ -99,41 +98,41 @@ def make_instance(study: GraphStudy, seed: int) -> StudyInstance:
     return StudyInstance(made.signals, _edges(made))
 
 
-def _edges(made: synthetic.Synthetic) -> Judge:
-    def judge(run: GraphLearningRun, learner: LearnerSettings, threshold: float) -> dict[str, float]:
+def _edges(made: synthetic.Synthetic) -> GraphScorer:
+    def score(run: GraphLearningRun, learner: LearnerSettings, threshold: float) -> dict[str, float]:
         only = slice(None) if learner.client is None else slice(learner.client, learner.client + 1)
         truth = made.consensus if learner.judged == "consensus" else made.graphs[only]
-        found = scores.edge_scores(_judged(run, learner), truth, threshold)._asdict()
+        found = scores.edge_scores(_scored_graphs(run, learner), truth, threshold)._asdict()
         return found if run.weights is None else {**found, "gamma": float(run.weights[only].mean())}
 
-    return judge
+    return score
 
 
-def _communities(views: data.ObjectViews) -> Judge:
-    def judge(run: GraphLearningRun, learner: LearnerSettings, threshold: float) -> dict[str, float]:
-        found = [scores.community_scores(w, views.labels) for w in matrices(_judged(run, learner))]
+def _communities(views: data.ObjectViews) -> GraphScorer:
+    def score(run: GraphLearningRun, learner: LearnerSettings, threshold: float) -> dict[str, float]:
+        found = [scores.community_scores(w, views.labels) for w in matrices(_scored_graphs(run, learner))]
         return scores.CommunityScores(*(float(np.mean(each)) for each in zip(*found, strict=True)))._asdict()
 
-    return judge
+    return score
 
 
-def _reconstructions(brains: data.BrainSignals, seed: int) -> Judge:
-    """Every subject's test signals, filled in by its graph; the mean over subjects and over masks."""
+def _reconstructions(brains: data.BrainSignals, seed: int) -> GraphScorer:
+    """Reconstruct masked test signals with each subject's graph; the mean error over subjects and masks."""
     rng = np.random.default_rng((seed, 1))
-    masks = [rng.choice(brains.signals[0].shape[1], _MASKED, replace=False) for _ in range(_MASKS)]
+    masks = [rng.choice(brains.signals[0].shape[1], _MASKED_VERTICES, replace=False) for _ in range(_MASKS)]
 
-    def judge(run: GraphLearningRun, learner: LearnerSettings, threshold: float) -> dict[str, float]:
-        graphs = matrices(np.broadcast_to(_judged(run, learner), (len(brains.test), run.task.p)))
+    def score(run: GraphLearningRun, learner: LearnerSettings, threshold: float) -> dict[str, float]:
+        graphs = matrices(np.broadcast_to(_scored_graphs(run, learner), (len(brains.test), run.task.p)))
         each = [
             scores.reconstruction_error(x, mask, w) for x, w in zip(brains.test, graphs, strict=True) for mask in masks
         ]
         return {"reconstruction_error": float(np.mean(each))}
 
-    return judge
+    return score
 
 
-def _judged(run: GraphLearningRun, learner: LearnerSettings) -> npt.NDArray[np.float64]:
-    """The graphs (…, p) that are judged."""
+def _scored_graphs(run: GraphLearningRun, learner: LearnerSettings) -> npt.NDArray[np.float64]:
+    """Return the graphs (…, p) that are scored."""
     if learner.judged == "consensus":
         assert run.consensus is not None
         return np.asarray(run.consensus.numpy()[None])
@@ -141,7 +140,7 @@ def _judged(run: GraphLearningRun, learner: LearnerSettings) -> npt.NDArray[np.f
     return np.asarray(graphs if learner.client is None else graphs[[learner.client]])
 
 
-def _learning(
+def _new_run(
     study: GraphStudy,
     point: GridPoint,
     instance: StudyInstance,
@@ -156,33 +155,34 @@ def _learning(
     return GraphLearningRun(task, method, network, delta=delta, tolerance=tolerance, quiet=True, observers=observers)
 
 
-def _searched(study: GraphStudy) -> GridPoint:
-    """The point of the grid that is best on other instances, the same for all seeds."""
+def _best_point(study: GraphStudy) -> GridPoint:
+    """Return the grid point that is best on separate instances. It does not depend on the study's seed."""
     free = study.model_copy(update={"seed": 0, "learner": study.learner.model_copy(update={"client": None})})
     if study.search.beta_of == "igl" and study.learner.name == "ppgl" and len(study.search.beta) > 1:
-        alone = LearnerSettings(name="igl")
-        beta = _best(free.model_copy(update={"learner": alone, "budget": None}).model_dump_json()).beta
+        independent = LearnerSettings(name="igl")
+        beta = _best_point_of(free.model_copy(update={"learner": independent, "budget": None}).model_dump_json()).beta
         free = free.model_copy(update={"search": study.search.model_copy(update={"beta": [beta]})})
-    return _best(free.model_dump_json())
+    return _best_point_of(free.model_dump_json())
 
 
 @lru_cache(maxsize=256)
-def _best(whole: str) -> GridPoint:
-    study = GraphStudy.model_validate_json(whole)
-    grid, weighs = study.search, study.learner.name == "ppgl"
-    points = list(product(grid.beta, grid.rho if weighs else grid.rho[:1], grid.lam if weighs else grid.lam[:1]))
+def _best_point_of(study_json: str) -> GridPoint:
+    study = GraphStudy.model_validate_json(study_json)
+    grid = study.search
+    rhos, lams = (grid.rho, grid.lam) if study.learner.name == "ppgl" else (grid.rho[:1], grid.lam[:1])
+    points = list(product(grid.beta, rhos, lams))
     if len(points) * len(grid.threshold) == 1:
         return GridPoint(*points[0], grid.threshold[0])
     sign = -1.0 if grid.best == "reconstruction_error" else 1.0
     totals = dict.fromkeys((GridPoint(*point, cut) for point in points for cut in grid.threshold), 0.0)
-    for seed in range(_SEARCHED, _SEARCHED + grid.instances):
+    for seed in range(_FIRST_SEARCH_SEED, _FIRST_SEARCH_SEED + grid.instances):
         instance = make_instance(study, seed)
         for point in points:
-            run = _learning(study, GridPoint(*point, 0.0), instance, seed, _ROUGH)
+            run = _new_run(study, GridPoint(*point, 0.0), instance, seed, _SEARCH_TOLERANCE)
             try:
                 run.go()
-                values = [instance.judge(run, study.learner, cut)[grid.best] for cut in grid.threshold]
-            except TacitError:  # it diverges there, and is no choice
+                values = [instance.score(run, study.learner, cut)[grid.best] for cut in grid.threshold]
+            except TacitError:  # the method diverges at this point
                 values = [-sign * math.inf] * len(grid.threshold)
             for cut, score in zip(grid.threshold, values, strict=True):
                 totals[GridPoint(*point, cut)] += sign * score

@@ -1,4 +1,4 @@
-"""A measurement of learned graphs as data: what the signals are, who learns, with which noise, and what is searched."""
+"""The configuration of a graph learning experiment: signals, method, privacy budget and parameter grid."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from tacit.graph_learning import GraphMethod, classical_noise_multiplier, graph_methods
-from tacit.privacy.gdp import epsilon_to_mu
+from tacit.privacy import epsilon_to_mu
 from tacit.registry import invalid
 from tacit.runs import ConfigSection
 
-_SAFE = 1 + 1e-8  # what rounding may take from the noise
+_ROUNDING_MARGIN = 1 + 1e-8  # on the noise, so that rounding cannot push ε above the budget
 
 
 class SignalSource(ConfigSection):
-    """Where signals come from: drawn on random graphs of d vertices (`synthetic.rbf`), or real ones."""
+    """The signals: synthetic ones on random graphs (`synthetic.rbf`), or a real data set."""
 
     name: Literal["rbf", "coil20", "abide"] = "rbf"
     vertices: int = Field(default=20, ge=2)
@@ -27,7 +27,7 @@ class SignalSource(ConfigSection):
 
 
 class LearnerSettings(ConfigSection):
-    """Who learns, and which of its graphs are judged: those of all clients, that of one, or the consensus."""
+    """The method, and which graphs are scored: those of all clients, that of one `client`, or the consensus."""
 
     name: Literal["igl", "fedavg", "ppgl"] = "ppgl"
     K: int | None = None
@@ -40,9 +40,9 @@ class LearnerSettings(ConfigSection):
 
 
 class PaperBudget(ConfigSection):
-    """The paper's (ε, δ) a *round*, of so many rounds, and what of it a run may spend in all.
+    """The paper's (ε, δ) per *round*, the number of rounds, and which total a run may spend.
 
-    Corollary 1's noise in all those rounds has a `guaranteed` total; `claimed` is the paper's sum (Σε, Σδ).
+    The total "guaranteed" is that of Corollary 1's noise in all rounds; "claimed" is the paper's sum (Σε, Σδ).
     """
 
     epsilon: float = Field(gt=0)
@@ -52,7 +52,7 @@ class PaperBudget(ConfigSection):
 
     @property
     def mu(self) -> float:
-        """The budget as μ-GDP: 1 ÷ the noise multiplier of a single release, the sensitivity of z̄ being √2 C/N_i.
+        """The budget as μ-GDP: 1 ÷ the noise multiplier of a single release, with sensitivity √2 C/N_i.
 
         >>> round(PaperBudget(epsilon=1.0).mu, 3), round(PaperBudget(epsilon=1.0, total="claimed").mu, 2)
         (1.032, 7.31)
@@ -63,14 +63,14 @@ class PaperBudget(ConfigSection):
 
     @property
     def stated(self) -> float:
-        """The δ at which the run is stated."""
+        """The δ of the run's privacy statement."""
         return self.delta * (self.rounds if self.total == "claimed" else 1)
 
 
 class ParameterGrid(ConfigSection):
-    """What is searched, for the best mean of `best` over `instances` that are not measured.
+    """The parameter grid. The point with the best mean of the metric `best` over separate `instances` is used.
 
-    `beta_of = "igl"` is the paper's way: β is the best one of IGL without noise, and only the others are searched.
+    With `beta_of = "igl"`, as in the paper, β is the best of IGL without noise, and only ρ and λ are searched.
     """
 
     beta: list[float] = Field(min_length=1)
@@ -83,7 +83,7 @@ class ParameterGrid(ConfigSection):
 
 
 class GraphStudy(ConfigSection):
-    """One measurement, on the instance and with the noise of a seed."""
+    """One measurement. The seed determines the instance and the noise."""
 
     seed: int = 0
     source: SignalSource = SignalSource()
@@ -95,15 +95,16 @@ class GraphStudy(ConfigSection):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.budget is not None and self.clip is None:
-            raise ValueError("noise protects only what is clipped: set clip")
+            raise ValueError("A budget needs a clip: set clip")
         if self.learner.judged == "consensus" and self.learner.name == "igl":
-            raise ValueError("IGL has no consensus to judge")
+            raise ValueError("IGL has no consensus: set learner.judged to graphs")
         self.method(self.search.beta[0], self.search.rho[0], self.search.lam[0])
         return self
 
     @classmethod
     def parse(cls, data: Mapping[str, Any], where: str = "the study") -> GraphStudy:
-        """
+        """Validate a configuration.
+
         >>> GraphStudy.parse({"search": {"beta": [0.1]}, "clip": -1.0, "learner": {"name": "iggl"}})
         Traceback (most recent call last):
         tacit.errors.TacitError: the study: learner.name = 'iggl' should be 'igl', 'fedavg' or 'ppgl'
@@ -114,10 +115,11 @@ class GraphStudy(ConfigSection):
             raise invalid(where, error) from None
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the configuration as a dictionary, without keys that are not set."""
         return self.model_dump(exclude_none=True)
 
     def method(self, beta: float, rho: float, lam: float) -> GraphMethod[Any]:
-        """The method at a point of the grid, with its noise."""
+        """Return the method at a point of the grid, with its noise."""
         asked: dict[str, Any] = self.learner.model_dump(include={"K", "step", "initial", "rounds", "release"})
         if self.learner.name == "ppgl":
             asked |= {"rho": rho, "lam": lam}
@@ -125,4 +127,4 @@ class GraphStudy(ConfigSection):
         if self.budget is None:
             return method
         releases = self.learner.rounds if self.learner.release == "rounds" else 1
-        return method.with_noise(math.sqrt(releases) / self.budget.mu * _SAFE)
+        return method.with_noise(math.sqrt(releases) / self.budget.mu * _ROUNDING_MARGIN)
