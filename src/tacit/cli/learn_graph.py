@@ -24,53 +24,62 @@ class ReleaseMode(StrEnum):
     ROUNDS = "rounds"
 
 
+# The types and help texts of the options, apart from the command to keep it short.
+_Files = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Signals in .csv or .npz files, one per client. Without files: an embedded example."),
+]
+_MethodName = Annotated[str, typer.Option(help="Method: ppgl, igl or fedavg.")]
+_Epsilon = Annotated[float | None, typer.Option(help="ε to guarantee for each signal. Without it nothing is private.")]
+_Delta = Annotated[float, typer.Option(help="δ of the guarantee.")]
+_Clip = Annotated[
+    float | None,
+    typer.Option(
+        help="Bound on the norm of a signal's squared differences. Required with --epsilon (the example uses 20)."
+    ),
+]
+_Release = Annotated[
+    ReleaseMode, typer.Option(help="Add noise once, to each client's statistics, or to the graphs of all rounds.")
+]
+_LocalSteps = Annotated[
+    int | None,
+    typer.Option(help="Local steps per round (K). Without it clients solve their problems exactly."),
+]
+_Rounds = Annotated[int | None, typer.Option(help="Maximum number of rounds; with --release rounds, the exact number.")]
+_Beta = Annotated[
+    float | None, typer.Option(help="β: larger values give more edges. Default: chosen from the released data.")
+]
+_Rho = Annotated[
+    float | None, typer.Option(help="ρ: pull towards the consensus. Default: chosen from the released data.")
+]
+_Lam = Annotated[
+    float | None, typer.Option(help="λ: sparsity of the consensus. Default: chosen from the released data.")
+]
+_Neighbours = Annotated[float | None, typer.Option(help="Mean number of edges per vertex, for the default β.")]
+_Seed = Annotated[int | None, typer.Option(help="Derive the noise from this seed: a simulation, which is not private.")]
+_OutFolder = Annotated[Path | None, typer.Option("--out", help="Output folder. Default: graphs/NAME.")]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+_Verbose = Annotated[bool, typer.Option("--verbose", help="Also print the parameters and the full privacy statement.")]
+
+
 @app.command("learn-graph")
 def learn_graph(
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Signals in .csv or .npz files, one per client. Without files: an embedded example."),
-    ] = None,
-    method: Annotated[str, typer.Option(help="Method: ppgl, igl or fedavg.")] = "ppgl",
-    epsilon: Annotated[
-        float | None, typer.Option(help="ε to guarantee for each signal. Without it nothing is private.")
-    ] = None,
-    delta: Annotated[float, typer.Option(help="δ of the guarantee.")] = 1e-5,
-    clip: Annotated[
-        float | None,
-        typer.Option(
-            help="Bound on the norm of a signal's squared differences. Required with --epsilon (the example uses 20)."
-        ),
-    ] = None,
-    release: Annotated[
-        ReleaseMode, typer.Option(help="Add noise once, to each client's statistics, or to the graphs of all rounds.")
-    ] = ReleaseMode.ONCE,
-    local_steps: Annotated[
-        int | None,
-        typer.Option(help="Local steps per round (K). Without it clients solve their problems exactly."),
-    ] = None,
-    rounds: Annotated[
-        int | None, typer.Option(help="Maximum number of rounds; with --release rounds, the exact number.")
-    ] = None,
-    beta: Annotated[
-        float | None, typer.Option(help="β: larger values give more edges. Default: chosen from the released data.")
-    ] = None,
-    rho: Annotated[
-        float | None, typer.Option(help="ρ: pull towards the consensus. Default: chosen from the released data.")
-    ] = None,
-    lam: Annotated[
-        float | None, typer.Option(help="λ: sparsity of the consensus. Default: chosen from the released data.")
-    ] = None,
-    neighbours: Annotated[
-        float | None, typer.Option(help="Mean number of edges per vertex, for the default β.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Derive the noise from this seed: a simulation, which is not private.")
-    ] = None,
-    out_dir: Annotated[Path | None, typer.Option("--out", help="Output folder. Default: graphs/NAME.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", help="Also print the parameters and the full privacy statement.")
-    ] = False,
+    files: _Files = None,
+    method: _MethodName = "ppgl",
+    epsilon: _Epsilon = None,
+    delta: _Delta = 1e-5,
+    clip: _Clip = None,
+    release: _Release = ReleaseMode.ONCE,
+    local_steps: _LocalSteps = None,
+    rounds: _Rounds = None,
+    beta: _Beta = None,
+    rho: _Rho = None,
+    lam: _Lam = None,
+    neighbours: _Neighbours = None,
+    seed: _Seed = None,
+    out_dir: _OutFolder = None,
+    as_json: _AsJson = False,
+    verbose: _Verbose = False,
 ) -> None:
     """Learn graphs from signals that stay with their clients, with a privacy guarantee."""
     from tacit.graph_learning import GraphLearner
