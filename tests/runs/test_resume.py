@@ -40,8 +40,18 @@ def test_resume_continues_bit_for_bit(variant, tmp_path):
     assert_same(resumed.go(), small(**changes).go())
 
 
-@pytest.mark.parametrize("mode", ["certified", "estimated", "real"])
-@pytest.mark.parametrize("broken", [("mix", 5), ("mean", 6), ("max", 4), ("diameter", 9)], ids=str)
+@pytest.mark.parametrize(
+    ("mode", "broken"),
+    [
+        ("certified", ("mix", 5)),
+        ("certified", ("mean", 6)),
+        ("certified", ("max", 4)),
+        ("estimated", ("mix", 5)),
+        ("estimated", ("diameter", 9)),
+        ("real", ("diameter", 9)),
+    ],
+    ids=str,
+)
 def test_resume_continues_the_trace_of_sensitivities(mode, broken, tmp_path):
     algorithm = OVER_DPPS | {"name": "partpsp", "share": ["0.weight"], "sensitivity": mode}
     run = small(algorithm=algorithm, out=tmp_path / "run")
@@ -57,7 +67,7 @@ def test_resume_continues_the_trace_of_sensitivities(mode, broken, tmp_path):
     assert (tmp_path / "run/trace.csv").read_bytes() == (tmp_path / "whole/trace.csv").read_bytes()
 
 
-@pytest.mark.parametrize("round_", range(1, 13))
+@pytest.mark.parametrize("round_", [1, 4, 5, 6, 11, 12])  # evaluations are after rounds 5, 10 and 12
 def test_interrupt_after_any_round(whole, round_, tmp_path):
     broken = small(out=tmp_path / "run", observers=[interrupt_after(round_)]).go()
     assert (broken.t, broken.interrupted) == (round_, True)
