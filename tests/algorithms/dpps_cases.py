@@ -1,4 +1,4 @@
-"""Perturbations for DPPS, and a small task whose nodes can be made to agree or to pull apart."""
+"""Perturbations for DPPS, and a small task whose nodes have the same or opposite optima."""
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ ALIKE, OPPOSED = [1.0] * 10, [1.0, -1.0] * 5
 
 
 def perturbation(t, value, source, bound=None):
-    """e with twice a public bound on its rows, by default just what they need."""
+    """e with twice a public bound on the norms of its rows; by default the largest of these norms."""
     n = len(value)
     bound = 2 * float(value.abs().sum(1, dtype=torch.float64).max()) if bound is None else bound
     sampling = Sampling("none", np.ones(n), "replace-one")
@@ -24,7 +24,7 @@ def perturbation(t, value, source, bound=None):
 
 
 def pulled(places, d=2, nodes=10):
-    """A task whose node i has one record, at `places[i]` in each of d coordinates, that pulls towards itself."""
+    """A task whose node i has one record, at `places[i]` in each of d coordinates, which is the node's optimum."""
     x = torch.tensor(places, dtype=torch.float32)[:, None].repeat(1, d)
     y = torch.arange(nodes) % 2
     model = Model.from_loss(lambda w, x, y: ((w - x) ** 2).sum() / 2, torch.zeros(d, dtype=torch.float64))

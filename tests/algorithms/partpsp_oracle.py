@@ -1,6 +1,6 @@
 """Algorithms 1 and 2 of the PartPSP paper and PEDFL (adapted), node by node in numpy and from the text alone.
 
-Vectors are lists with an entry a node; nothing here is shared with the package but the noise it is fed.
+Vectors are lists with one entry per node. Nothing here uses the package except the noise that is passed in.
 """
 
 import numpy as np
@@ -46,8 +46,8 @@ class DPPS:
         self.b, self.mode, self.c, self.lam, self.sync_every = b, mode, c, lam, sync_every
         self.a = [1.0] * self.n
         self.before = [2 * c * norm(s) for s in s0]  # of Eq. 22: λ S_i(t−1) + 2C′λ γ_n ‖n_i(t−1)‖₁
-        self.since = []  # of the rounds since all were last together: W(k) and max_i ‖e_i(k) + γ_n n_i(k)‖₁
-        self.seen = []  # real S, S in use
+        self.since = []  # for the rounds since the last synchronisation: W(k) and max_i ‖e_i(k) + γ_n n_i(k)‖₁
+        self.sensitivities = []  # real S, S in use
 
     def exchange(self, t, s, e, public):
         """s, y after round t; `public` bounds ‖e_i − e_j‖₁ whatever the data are."""
@@ -69,11 +69,11 @@ class DPPS:
             self.a = [sum(W[i][j] * self.a[j] for j in range(self.n)) for i in range(self.n)]
             self.before = [self.lam * own[i] + 2 * self.c * self.lam * norm(noise[i]) for i in range(self.n)]
             self.since.append((W, max(norm(e[i] + noise[i]) for i in range(self.n))))
-        self.seen.append((real, S))
+        self.sensitivities.append((real, S))
         return s, [s[i] / self.a[i] for i in range(self.n)]
 
     def certified(self, public):
-        """2 Σ_k τ(W(t−1)…W(k)) max_i ‖e_i(k) + γ_n n_i(k)‖₁ + `public`, all having started together."""
+        """2 Σ_k τ(W(t−1)…W(k)) max_i ‖e_i(k) + γ_n n_i(k)‖₁ + `public`, if all nodes started from the same vector."""
         total, product = public, np.eye(self.n)
         for W, moved in reversed(self.since):
             product = product @ W
@@ -98,7 +98,7 @@ def partpsp(s0, l0, gradient, protocol, *, T, lr, local_lr, clip):
 
 
 def pedfl(x0, gradient, protocol, *, T, lr, clip):
-    """x̃ = x + γ_n n, x ← Σ_j W_ij x̃_j − γ g(x): what is sent is what was received and the last descent."""
+    """x̃ = x + γ_n n, x ← Σ_j W_ij x̃_j − γ g(x): a message is the last mixing result plus the last gradient step."""
     x, received = list(x0), list(x0)
     for t in range(T):
         g = [clipped(gradient(t, i, x[i])[0], clip) for i in range(len(x))]

@@ -1,4 +1,4 @@
-"""The paper's formulas, and how far they are from what holds."""
+"""Dyn-D²P's formulas for ε, and the guarantee for comparison."""
 
 import math
 
@@ -13,13 +13,13 @@ from tests.privacy.streams import poisson
 
 
 @pytest.mark.parametrize(("claimed", "really"), [(0.3, 0.67), (0.7, 2.2), (1.0, 3.02), (3.0, 5.76)])
-def test_a_claim_is_not_a_guarantee(claimed, really):
+def test_claim_is_smaller_than_the_guarantee(claimed, really):
     mu = paper_mu0(claimed, 1e-4, 1 / 2500, 3500)
     assert dyn_d2p_claim(1 / 2500, [mu] * 3500, 1e-4) == pytest.approx(claimed)
     assert epsilon(poisson(1 / mu, 1 / 2500, 3500), 1e-4) == pytest.approx(really, rel=0.02)
 
 
-def test_equation_six_term_by_term():
+def test_equation_6_is_the_sum_of_its_terms():
     mus = [0.5, 1.0, 1.5]
     assert clt_mu(0.2, mus) == pytest.approx(0.2 * math.sqrt(sum(math.exp(m * m) - 1 for m in mus)))
     assert clt_mu(0.1, [1000.0]) == math.inf
@@ -27,7 +27,7 @@ def test_equation_six_term_by_term():
 
 
 @pytest.mark.parametrize("rho", [0.5, 1.0, 1.0001, 2.0, 30.0])
-def test_equation_eight_is_solved(rho):
+def test_calibration_solves_equation_8(rho):
     mu0 = paper_mu0(0.7, 1e-4, 1 / 3000, 500, rho)
     total = sum(math.exp((mu0 * rho ** (k / 500)) ** 2) - 1 for k in range(500))
     assert total == pytest.approx((3000 * epsilon_to_mu(0.7, 1e-4)) ** 2, rel=1e-8)

@@ -1,4 +1,4 @@
-"""What compressors send, how much of it, and that hosting does not change it."""
+"""Compressors: what they keep, how many bytes they need, and independence of hosting."""
 
 import numpy as np
 import pytest
@@ -17,34 +17,34 @@ def compress(name, x=X, nodes=NODES, step=0, **params):
 
 
 @pytest.mark.parametrize("name", list(compressors))
-def test_a_row_is_the_same_however_nodes_are_hosted(name):
+def test_rows_do_not_depend_on_how_nodes_are_hosted(name):
     whole = compress(name)
     for node in range(4):
         assert torch.equal(compress(name, X[[node]], np.array([node])), whole[[node]])
 
 
 @pytest.mark.parametrize("name", ["top-k", "random-k"])
-def test_some_numbers_are_kept_as_they_are(name):
+def test_sparsifiers_keep_entries_unchanged(name):
     kept = compress(name, share=0.2)
     assert ((kept != 0).sum(1) == 10).all()
     assert torch.equal(kept[kept != 0], X[kept != 0])
     assert (kept - X).norm() < X.norm()
 
 
-def test_top_k_keeps_the_greatest():
+def test_top_k_keeps_the_largest_entries():
     kept = compress("top-k", share=0.1)
     smallest_kept = torch.where(kept == 0, torch.inf, kept.abs()).amin(1)
     greatest_left = torch.where(kept == 0, X.abs(), 0).amax(1)
     assert (smallest_kept >= greatest_left).all()
 
 
-def test_random_k_draws_anew_each_step_and_reaches_every_place():
+def test_random_k_selects_all_indices_over_the_steps():
     seen = sum((compress("random-k", step=step, share=0.1) != 0).long() for step in range(400))
     assert seen.min() > 15  # of 40 expected, deviation 6
     assert seen.max() < 65
 
 
-def test_quantisation_has_no_bias_and_few_levels():
+def test_quantisation_is_unbiased_and_has_few_levels():
     draws = torch.stack([compress("quantise", step=step, bits=4) for step in range(2000)])
     unit = X.abs().amax(1, keepdim=True) / 7
     assert torch.allclose(draws.mean(0), X, atol=6 * float(unit.max()) * 0.5 / 2000**0.5)
@@ -63,13 +63,13 @@ def test_quantisation_has_no_bias_and_few_levels():
         ("quantise", {"bits": 4}, 25 + 8),
     ],
 )
-def test_bytes_are_those_on_the_wire(name, params, bytes_):
+def test_row_bytes(name, params, bytes_):
     assert compressors.build(name, params).row_bytes(X) == bytes_
 
 
 @pytest.mark.parametrize(
     ("name", "params"), [("top-k", {"share": 0.0}), ("random-k", {"share": 2}), ("quantise", {"bits": 1})]
 )
-def test_impossible_compression_is_refused(name, params):
+def test_invalid_compression_is_refused(name, params):
     with pytest.raises(TacitError):
         compressors.build(name, params)

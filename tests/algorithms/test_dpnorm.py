@@ -21,7 +21,7 @@ STAR = graphs.build("star", {"nodes": 6})
 
 
 def published(**algorithm):
-    """24,000 records of no meaning in the shape of the paper's: 6 nodes of 4,000, batches of 2,000."""
+    """24,000 empty records with the sizes of the paper: 6 nodes with 4,000 each, batches of 2,000."""
     x, y = torch.zeros(24_000, 4), torch.arange(24_000) % 2
     data = Dataset("empty", x, y, x[:10], y[:10], 2)
     task = Task(Model(torch.nn.Linear(4, 2)), data, np.split(np.arange(24_000), 6), batch=2000, sampling="permutation")
@@ -46,7 +46,7 @@ def test_the_published_numbers():
 
 
 @pytest.mark.parametrize(("claimed", "guaranteed"), [(1.0, 0.64), (0.5, 0.31)])
-def test_what_a_claim_guarantees(claimed, guaranteed):
+def test_guarantee_of_the_claimed_epsilon(claimed, guaranteed):
     config = Config.parse(
         {
             **DIGITS,
@@ -73,15 +73,15 @@ def test_calibration_to_the_guarantee_needs_less_noise():
     assert dp_norm_claim(scale[0], 1e-3, 2000) > 1.4
 
 
-def test_without_noise_it_agrees_and_reaches_the_optimum():
+def test_ecl_reaches_consensus_and_the_optimum():
     task = quadratic_task()
     algorithm = algorithms.build("ecl", {"lr": 0.05, "local_steps": 4}).with_rounds(1500)
     state = run_rounds(algorithm, task, Simulated(RING), 1500)
     assert torch.allclose(algorithm.models(state), task.data.x.double().mean(0).expand(6, -1), rtol=0, atol=1e-8)
 
 
-def test_ecl_agrees_with_the_loop_over_nodes():
-    """Edge-consensus learning as such, without a word of noise, clipping and normalisation."""
+def test_ecl_matches_a_loop_over_nodes():
+    """Edge-consensus learning as such, without noise, clipping and normalisation."""
     mu, inner = 0.02, 5
     algorithm, task = algorithms.build("ecl", {"lr": mu, "local_steps": inner}).with_rounds(30), quadratic_task()
     edges = list(zip(*(ends.tolist() for ends in STAR.edges(0)), strict=True))
@@ -103,7 +103,7 @@ def test_ecl_agrees_with_the_loop_over_nodes():
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_ecl_is_dp_norm_with_neither_noise_nor_normalisation(asynchronous):
+def test_ecl_equals_dp_norm_without_noise_and_normalisation(asynchronous):
     results = []
     for name, params in (("ecl", {}), ("dp-norm", {"alpha": 0.0, "sigma": 0.0, "clip": 1e9})):
         params |= {"lr": 0.02, "local_steps": 5, "asynchronous": asynchronous}
@@ -117,7 +117,7 @@ def test_ecl_is_dp_norm_with_neither_noise_nor_normalisation(asynchronous):
 @pytest.mark.parametrize("inner_noise", ["none", "fresh", "same"])
 @pytest.mark.parametrize("step", ["paper", "code"])
 @pytest.mark.parametrize("graph", [RING, STAR], ids=["ring", "star"])
-def test_it_agrees_with_the_loop_over_nodes_with_noise_on(graph, step, inner_noise, asynchronous):
+def test_noised_rounds_match_a_loop_over_nodes(graph, step, inner_noise, asynchronous):
     mu, alpha, inner, bound, sigma = 0.02, 0.3, 5, 0.9, 0.05
     params = {"lr": mu, "alpha": alpha, "local_steps": inner, "clip": bound, "sigma": sigma, "step": step}
     params |= {"inner_noise": inner_noise, "asynchronous": asynchronous, "smoothness": 0.5}
@@ -161,14 +161,14 @@ def test_it_agrees_with_the_loop_over_nodes_with_noise_on(graph, step, inner_noi
 
 
 def exchange(task, r, edge, inner):
-    """The inner step at which an edge is used, which both its ends know."""
+    """The local step after which an edge exchanges; both ends draw the same."""
     low, high = (np.array([end]) for end in (min(edge), max(edge)))
     return int(task.public.words(f"exchange {r}", low, high, 1)[0, 0] % inner)
 
 
 def worst(batch, sampling, epochs, smooth, decay=0.0):
     """Two tasks that differ in the first record, whose slope is ±1000; the loss of all others is −L w²/2, which drives
-    what differs further apart as fast as L-smoothness allows."""
+    two runs apart as fast as L-smoothness allows."""
 
     def loss(w, x, y):
         return torch.where(y == 1, x * w, -smooth * w**2 / 2).sum()
@@ -197,8 +197,8 @@ def worst(batch, sampling, epochs, smooth, decay=0.0):
         (4, "poisson", 1),
     ],
 )
-def test_a_record_moves_a_round_by_no_more_than_the_bound(batch, sampling, epochs, steps, bound):
-    """Neighbouring data, the same messages: w differs by at most Δ₂ in every round, and comes near it where the worst
+def test_one_record_moves_w_by_at_most_the_bound(batch, sampling, epochs, steps, bound):
+    """Neighbouring data, the same messages: w differs by at most Δ₂ in every round, and comes close to it if the worst
     draws are likely."""
     smooth, lr = 1.0, 0.02
     for alpha, step, decay in ((0.0, "paper", 0.0), (0.2, "code", 1.0)):
@@ -219,7 +219,7 @@ def test_a_record_moves_a_round_by_no_more_than_the_bound(batch, sampling, epoch
             assert max(moved) > 0.85 * most
 
 
-def test_steps_that_do_not_forget_have_no_sensitivity():
+def test_steps_that_are_no_contractions_are_refused():
     for decay, sampling, match in ((110.0, "permutation", "not contractions"), (0.0, "poisson", "fixed size")):
         task = worst(1, sampling, 1, 4.0, decay)[0]
         algorithm = algorithms.build("dp-norm", {"lr": 0.05, "smoothness": 4.0, "sigma": 0.1, "local_steps": 2})
@@ -227,7 +227,7 @@ def test_steps_that_do_not_forget_have_no_sensitivity():
             algorithm.start(task, RING)
 
 
-def test_what_smoothness_is_must_be_said_and_be_true():
+def test_smoothness_is_required_and_checked():
     task = published()[1]
     with pytest.raises(TacitError, match="set smoothness to L"):
         algorithms.build("dp-norm", {"sigma": 0.1}).start(task, RING)
@@ -240,17 +240,17 @@ def test_what_smoothness_is_must_be_said_and_be_true():
 @pytest.mark.parametrize(
     "wrong", [{"lr": 0.0}, {"alpha": -0.1}, {"local_steps": 0}, {"clip": 0.0}, {"smoothness": -1.0}, {"sigma": -1.0}]
 )
-def test_parameters_without_meaning_are_refused(wrong):
+def test_invalid_parameters_are_refused(wrong):
     with pytest.raises(TacitError, match=f"{next(iter(wrong))} must be"):
         algorithms.build("dp-norm", wrong)
 
 
-def test_the_published_steps_forget_four_times_what_the_lemma_counts():
+def test_contraction_bound_is_a_quarter_of_the_lemma_at_published_settings():
     algorithm, task = published(bound="contraction")
     assert algorithm.privacy.sensitivity(task, RING) == pytest.approx([2.56e-4] * 6, rel=0.01)
 
 
-def test_asynchronous_exchange_has_no_guarantee_and_is_the_same_by_seed():
+def test_asynchronous_exchange_is_reproducible_and_has_no_guarantee():
     config = {
         **DIGITS,
         "rounds": 6,
@@ -267,7 +267,7 @@ def test_asynchronous_exchange_has_no_guarantee_and_is_the_same_by_seed():
     assert not torch.equal(together.models, runs[0].models)
 
 
-def test_a_step_too_long_for_the_lemma_is_refused():
+def test_step_size_above_the_limit_of_the_lemma_is_refused():
     algorithm, task = published(lr=0.05)
     with pytest.raises(TacitError, match=r"at most 1/\(cKL\) = 0.03704, got 0.05"):
         algorithm.privacy.sensitivity(task, RING)

@@ -1,4 +1,4 @@
-"""What DP-Norm's noise does to models and duals, and what becomes of it where it is in the local steps too."""
+"""The effect of DP-Norm's noise on models and duals, also with inner noise in the local steps."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ RING = graphs.build("ring", {"nodes": 6})
 
 
 def norms(alpha, asynchronous, rounds, width, inner_noise="none"):
-    """Mean norms of models and duals (rounds, 2) where the loss is flat: all that moves is noise."""
+    """Mean norms of models and duals (rounds, 2) if the loss is flat, so that all change is noise."""
     params = {"lr": 0.03, "local_steps": 2, "alpha": alpha, "sigma": 1.0, "smoothness": 0.1, "clip": 1e-9}
     params |= {"asynchronous": asynchronous, "inner_noise": inner_noise}
     algorithm = algorithms.build("dp-norm", params).with_rounds(rounds)
@@ -25,7 +25,7 @@ def norms(alpha, asynchronous, rounds, width, inner_noise="none"):
     return np.array(found)
 
 
-def test_exchanged_at_random_steps_duals_grow_like_the_root_of_the_rounds_unless_normalised():
+def test_asynchronous_duals_grow_like_the_root_of_the_rounds_unless_normalised():
     """Squared norms grow linearly: from round 50 to 650 three times as much as to 250. One run's ratio deviates by
     about 0.3, so ± 0.85 is nearly three of these; norms that grow like r^¼ would have 2.1, those that settle 1.
     Normalised, they stay within 5 %."""
@@ -37,7 +37,7 @@ def test_exchanged_at_random_steps_duals_grow_like_the_root_of_the_rounds_unless
     assert normalised[630:].mean() == pytest.approx(normalised[30:70].mean(), rel=0.05)
 
 
-def test_exchanged_all_together_the_models_walk_and_the_duals_settle():
+def test_synchronous_models_random_walk_and_duals_converge():
     """From round 50 to round 800: a walk grows by √16 = 4, what settles by 1. Tolerances are about five deviations.
 
     Each λ compares a node's w + n with its neighbour's, and both walk together: the duals settle with and without
@@ -54,14 +54,14 @@ def test_exchanged_all_together_the_models_walk_and_the_duals_settle():
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.2])
-def test_the_rounds_own_noise_in_the_steps_takes_the_walk_back(alpha):
+def test_same_inner_noise_cancels_the_random_walk(alpha):
     """From round 50 to round 400 models walk √8 = 2.8 times as far (above). With n in the steps too they stay where
     they are, and a model that noise no longer moves is one that noise no longer hides: nothing is guaranteed."""
     found = norms(alpha, False, 430, 200, "same")[:, 0]
     assert found[370:].mean() / found[40:60].mean() == pytest.approx(1.0, rel=0.1)
 
 
-def test_with_the_noise_taken_back_messages_alone_tell_the_models():
+def test_same_inner_noise_lets_messages_reveal_the_models():
     """v_r − a v_{r−1} − (1 − a) U_r = a (n_r − n_{r−1}), so that sums leave a n_r: what was heard gives v − n = w."""
     mu, alpha, inner = 0.03, 0.2, 2
     params = {"lr": mu, "local_steps": inner, "alpha": alpha, "sigma": 1.0, "smoothness": 0.1, "clip": 1e-9}
@@ -84,13 +84,13 @@ def test_with_the_noise_taken_back_messages_alone_tell_the_models():
     assert np.abs(before - state.x.numpy()).mean() > 0.5  # although there is noise on what was sent
 
 
-def test_the_rounds_own_noise_in_the_steps_has_no_guarantee_but_the_papers_claim():
+def test_same_inner_noise_has_a_claim_but_no_guarantee():
     data = {"data": {"name": "digits", "normalise": "unit"}, "model": {"name": "logistic", "biases": False}}
     config = {**data, "rounds": 6, "graph": {"name": "ring", "nodes": 5}, "batch": {"size": 100}}
-    told = {}
+    privacy = {}
     for inner in ("none", "fresh", "same"):
         algorithm = {"name": "dp-norm", "sigma": 0.1, "smoothness": 0.5, "inner_noise": inner}
-        told[inner] = from_config(Config.parse({**config, "algorithm": algorithm})).go().privacy
-    assert told["same"].guaranteed is None
-    assert told["fresh"].guaranteed == told["none"].guaranteed > 0
-    assert told["same"].claimed == told["none"].claimed
+        privacy[inner] = from_config(Config.parse({**config, "algorithm": algorithm})).go().privacy
+    assert privacy["same"].guaranteed is None
+    assert privacy["fresh"].guaranteed == privacy["none"].guaranteed > 0
+    assert privacy["same"].claimed == privacy["none"].claimed

@@ -1,4 +1,4 @@
-"""What DPPS sends, and what its ledger says of it."""
+"""The messages of DPPS, and the ledger entries for them."""
 
 import dataclasses
 import math
@@ -28,7 +28,7 @@ from tests.helpers import run_rounds
 
 
 class Wire(Simulated):
-    """A network that keeps the vectors that go over it."""
+    """A network that records all vectors sent over it."""
 
     def __init__(self, graph):
         super().__init__(graph)
@@ -43,8 +43,8 @@ class Wire(Simulated):
         return super().mean(x)
 
 
-@pytest.mark.parametrize("multiplier", [0.5, np.linspace(0.1, 1.0, 5)], ids=["alike", "one a node"])
-def test_what_is_sent_is_the_value_with_the_noise_that_the_ledger_says(multiplier):
+@pytest.mark.parametrize("multiplier", [0.5, np.linspace(0.1, 1.0, 5)], ids=["same at all nodes", "one per node"])
+def test_messages_have_the_noise_that_the_ledger_records(multiplier):
     rng, d = np.random.default_rng(0), 20_000
     e = torch.from_numpy(1e-4 * rng.normal(size=(5, d)))
     network, source = Wire(ring(5)), ReleaseContext(np.arange(5), Ledger(), Noise.from_seed(3))
@@ -69,22 +69,23 @@ def test_what_is_sent_is_the_value_with_the_noise_that_the_ledger_says(multiplie
 
 
 @pytest.mark.parametrize(
-    ("mode", "told"), [("replacement", 0), ("certified", 9), ("real", 0), ("estimated", 12)], ids=str
+    ("mode", "broadcasts"), [("replacement", 0), ("certified", 9), ("real", 0), ("estimated", 12)], ids=str
 )
-def test_the_bytes_are_those_of_the_vectors_and_of_the_numbers_a_mode_broadcasts(mode, told):
-    # Certified tells how far each node moved, where the round is no synchronisation; estimated tells S_i in all.
+def test_bytes_include_the_norms_that_a_mode_broadcasts(mode, broadcasts):
+    # In rounds without synchronisation, certified broadcasts each node's displacement; estimated always sends S_i.
     task, network = pulled(OPPOSED), Simulated(d_out(10, 2))
     run_rounds(SGPDP(noise_rate=0.01, sensitivity=mode, sync_every=4).with_rounds(12), task, network, 12)
-    mixed, averaged, numbers = 9 * 3, 3 * 9 * 2, told * 9  # of 8 bytes: s and a to one other; s to 9; a number to 9
+    # Numbers of 8 bytes: s and a to one neighbour; s to 9 nodes; one number to 9 nodes.
+    mixed, averaged, numbers = 9 * 3, 3 * 9 * 2, broadcasts * 9
     assert network.traffic.bytes == 10 * 8 * (mixed + averaged + numbers)
 
 
-def test_a_site_that_sees_only_itself_can_prove_no_estimate():
+def test_estimated_sensitivity_is_unproven_without_a_view_of_all_nodes():
     class Blind(Simulated):
         omniscient = False
 
         def diameter(self, x):
-            raise AssertionError("nobody sees all nodes")
+            raise AssertionError("a real network cannot measure all nodes")
 
     for mode, mechanism in {"estimated": "unproven", "certified": "laplace", "replacement": "laplace"}.items():
         task, graph = pulled(ALIKE), d_out(10, 2)
@@ -97,7 +98,7 @@ def test_a_site_that_sees_only_itself_can_prove_no_estimate():
 
 
 @pytest.mark.parametrize("mode", ["certified", "estimated", "real", "replacement"])
-def test_one_node_a_thread_knows_the_same_sensitivity(mode):
+def test_one_node_per_thread_computes_the_same_sensitivity(mode):
     graph, task = d_out(10, 2), pulled(np.linspace(-1, 2, 10).tolist())
     algorithm = PEDFL(noise_rate=0.2, sensitivity=mode, sync_every=3).with_rounds(8)
 
@@ -113,7 +114,7 @@ def test_one_node_a_thread_knows_the_same_sensitivity(mode):
         assert np.allclose(seen, whole, rtol=1e-9)
 
 
-def test_noise_that_feeds_itself_is_stopped_before_it_overflows():
+def test_growing_noise_is_refused_before_it_overflows():
     with pytest.raises(TacitError, match=r"sensitivity exceeds 1e\+15.*: set a smaller sync_every.*replacement"):
         run(OPPOSED, 60, sensitivity="certified", noise_rate=100.0, b=1.0, sync_every=None)
     assert run(OPPOSED, 60, noise_rate=100.0, b=1.0, sync_every=None).stopped is None
@@ -145,7 +146,7 @@ def test_refusals():
             dpps.round(0, dpps.start(torch.zeros(3, 2)), e, Simulated(ring(3)))
 
 
-def test_a_bound_that_is_none_for_a_whole_node_is_refused():
+def test_bound_that_does_not_cover_a_whole_node_is_refused():
     source, e = ReleaseContext(np.arange(3), Ledger(), Noise.from_seed(0)), torch.ones(3, 4)
     network, dpps = Wire(ring(3)), DPPS(1.0, (ReplacementSensitivity(),))
     in_l2 = dataclasses.replace(perturbation(0, e, source), norm="l2")

@@ -1,4 +1,4 @@
-"""What a run over DPPS is guaranteed to cost, and when nothing is."""
+"""The guarantee of a run over DPPS, and when there is none."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from tests.privacy.streams import repeated, sampling
 
 @pytest.mark.parametrize("method", [SGPDP, PEDFL])
 @pytest.mark.parametrize("mode", ["replacement", "certified"])
-def test_a_proven_sensitivity_costs_the_composition_of_all_rounds(method, mode):
+def test_guarantee_is_the_composition_of_all_rounds(method, mode):
     privacy = run(OPPOSED, 60, method, noise_rate=0.5, b=5.0, sensitivity=mode).privacy
     releases = repeated(Laplace(0.1), 60, sampling("none", 1.0, "replace-one"))
     assert privacy.guaranteed == pytest.approx(epsilon(releases, DELTA), rel=1e-9)
@@ -25,18 +25,18 @@ def test_a_proven_sensitivity_costs_the_composition_of_all_rounds(method, mode):
     assert "all the data of one node replaced by any other" in privacy.sentence()
 
 
-def test_many_rounds_cost_less_than_their_sum():
+def test_composition_of_many_rounds_is_below_their_sum():
     privacy = run(ALIKE, 200, noise_rate=10.0, b=1.0).privacy
     releases = repeated(Laplace(10.0), 200, sampling("none", 1.0, "replace-one"))
     assert privacy.guaranteed == pytest.approx(epsilon(releases, DELTA), rel=1e-9)
     assert privacy.guaranteed < 0.5 * 200 * 0.1
     few = run(ALIKE, 2, noise_rate=10.0, b=1.0).privacy
     assert few.guaranteed == pytest.approx(0.2, rel=0.01)
-    published = run(ALIKE, 40, noise_rate=0.001, b=5.0).privacy  # ε = 5,000 a round: nothing to refine
+    published = run(ALIKE, 40, noise_rate=0.001, b=5.0).privacy  # ε = 5,000 per round: the sum is exact
     assert (published.guaranteed, published.claimed) == pytest.approx((200_000, 5000))
 
 
-def test_rates_that_decay_take_the_noise_with_them():
+def test_decay_applies_to_the_noise_too():
     lines = list(run(ALIKE, 6, noise_rate=1.0, b=2.0, decay=0.5, decay_rounds=(2, 4)).task.ledger.releases())
     assert [float(line.multipliers[0]) for line in lines] == [0.5, 0.5, 0.25, 0.25, 0.125, 0.125]
     privacy = run(ALIKE, 6, noise_rate=1.0, b=2.0, decay=0.5, decay_rounds=(2, 4)).privacy
@@ -46,11 +46,11 @@ def test_rates_that_decay_take_the_noise_with_them():
 
 
 @pytest.mark.parametrize(("task", "violated"), [(OPPOSED, True), (ALIKE, False)])
-def test_an_estimate_guarantees_nothing_violated_or_not(task, violated):
+def test_estimated_sensitivity_has_no_guarantee(task, violated):
     found = run(task, sensitivity="estimated", c_prime=0.78, lam=0.55, noise_rate=1e-6, b=1.0)
-    # Two nodes that step apart stand 2‖e‖ from each other right after a synchronisation; the estimate is 1.56‖e‖.
+    # Right after a synchronisation, two opposite steps are 2‖e‖ apart; the estimate is 1.56‖e‖.
     assert any(row["real"] > row["estimated"] for row in found.trace) == violated
-    # Even where it is large enough for the distance, it can be too small for replacing a node's data.
+    # Even if it covers the distance, it can be too small for replacing a node's data.
     assert min(row["estimated"] for row in found.trace) < 2 * 0.1 * 100
     assert {line.mechanism.name for line in found.task.ledger.releases()} == {"unproven"}
     for privacy in (found.privacy, found.planned()):
@@ -61,7 +61,7 @@ def test_an_estimate_guarantees_nothing_violated_or_not(task, violated):
         )
 
 
-def test_the_real_sensitivity_guarantees_nothing_and_says_so_before_and_after():
+def test_real_sensitivity_has_no_guarantee_planned_or_spent():
     found = run(ALIKE, sensitivity="real")
     for privacy in (found.privacy, found.planned()):
         assert privacy.guaranteed is None
@@ -69,7 +69,7 @@ def test_the_real_sensitivity_guarantees_nothing_and_says_so_before_and_after():
         assert privacy.claimed == pytest.approx(5.0)
 
 
-def test_without_noise_nothing_is_guaranteed_nor_claimed():
+def test_no_noise_has_no_guarantee_and_no_claim():
     for clip in (1.0, None):
         found = run(OPPOSED, noise_rate=0.0, clip=clip)
         assert {line.mechanism.name for line in found.task.ledger.releases()} == {"exact"}
@@ -77,7 +77,7 @@ def test_without_noise_nothing_is_guaranteed_nor_claimed():
         assert found.algorithm.title == "SGPDP without noise"
 
 
-def test_noise_is_calibrated_to_a_total():
+def test_noise_is_calibrated_to_a_total_epsilon():
     task = pulled(ALIKE)
     algorithm = SGPDP(clip=1.0, decay=0.5, decay_rounds=(5,)).with_rounds(12)
     scale = calibrated(algorithm, algorithm.privacy.sampling(task), 3.0, DELTA)

@@ -17,7 +17,7 @@ MU, INNER, BOUND, SIGMA, ROUNDS = 0.05, 4, 0.9, 0.05, 30
 
 
 def private(task, w, i, step):
-    """Node i's mean of clipped gradients of ½‖w − x‖², as it is released."""
+    """Node i's noised mean of the clipped gradients of ½‖w − x‖²."""
     records = task.data.x.double().numpy().reshape(NODES, -1, D)[i]
     each = w - records
     shrunk = each * np.minimum(1, BOUND / np.linalg.norm(each, axis=1, keepdims=True))
@@ -39,7 +39,7 @@ def neighbours(i):
     return [(i - 1) % NODES, (i + 1) % NODES]
 
 
-def test_dp_sgd_is_k_private_steps_and_an_average():
+def test_dp_sgd_matches_a_loop_over_nodes():
     def oracle(task):
         w = np.zeros((NODES, D))
         for r in range(ROUNDS):
@@ -54,7 +54,7 @@ def test_dp_sgd_is_k_private_steps_and_an_average():
 
 @pytest.mark.parametrize("average", ["mean", "last"])
 @pytest.mark.parametrize("diameter", [None, 2.0])
-def test_dp_admm_is_its_update(average, diameter):
+def test_dp_admm_matches_a_loop_over_nodes(average, diameter):
     rho, degree = 0.7, 2
 
     def oracle(task):
@@ -80,8 +80,8 @@ def test_dp_admm_is_its_update(average, diameter):
     compare("dp-admm", oracle, rho=rho, average=average, diameter=diameter)
 
 
-def test_the_growing_step_is_table_2_s():
-    """η = √(2kr)/D · √(G²/N² + pG² KR ln(1.25/δ)/(d² ε²)), which the method writes with its noise instead of ε."""
+def test_growing_eta_is_that_of_table_2():
+    """η = √(2kr)/D · √(G²/N² + pG² KR ln(1.25/δ)/(d² ε²)), which the algorithm computes from its noise instead of ε."""
     epsilon, delta, rounds, diameter = 0.7, 1e-3, 5, 3.0
     config = {
         "rounds": rounds,
@@ -99,7 +99,7 @@ def test_the_growing_step_is_table_2_s():
         assert found.flatten().tolist() == pytest.approx([expected] * 5, rel=1e-6)
 
 
-def test_a_single_node_is_sgd_on_everything():
+def test_single_node_is_sgd_on_all_records():
     task = quadratic_task(records=5)
     algorithm = algorithms.build("single-node", {"lr": MU, "local_steps": INNER}).with_rounds(8)
     models = algorithm.models(run_rounds(algorithm, task, Simulated(RING), 8))
@@ -111,7 +111,7 @@ def test_a_single_node_is_sgd_on_everything():
 
 @pytest.mark.parametrize("sampling", ["poisson", "without-replacement", "permutation"])
 @pytest.mark.parametrize("name", ["dp-sgd", "dp-admm"])
-def test_the_paper_s_noise_is_table_2_and_claims_its_epsilon(name, sampling):
+def test_paper_noise_is_that_of_table_2_and_claims_its_epsilon(name, sampling):
     epsilon, delta, rounds, size = 2.0, 1e-3, 40, 35
     config = {
         "rounds": rounds,
@@ -142,13 +142,13 @@ def test_norms_are_in_the_history():
 
 
 @pytest.mark.parametrize("name", ["dp-sgd", "dp-admm"])
-def test_a_round_without_steps_is_refused(name):
+def test_zero_local_steps_are_refused(name):
     with pytest.raises(TacitError, match="local steps must be at least 1, got 0"):
         algorithms.build(name, {"local_steps": 0})
 
 
 @pytest.mark.parametrize("name", ["sgpdp", "pedfl"])
-def test_weight_decay_has_no_place_where_steps_are_bounded_by_the_clip(name):
+def test_weight_decay_is_refused_if_steps_are_bounded_by_the_clip(name):
     config = {
         "model": {"name": "logistic", "weight_decay": 0.1},
         "algorithm": name,

@@ -40,7 +40,7 @@ def links(graph):
     return list(zip(*(ends.tolist() for ends in graph.edges(0)), strict=True))
 
 
-def test_it_reaches_the_optimum_of_a_quadratic_on_a_ring():
+def test_lt_admm_reaches_the_optimum_of_a_quadratic_on_a_ring():
     task = quadratic_task()
     algorithm = algorithms.build("lt-admm", {"lr": 0.1}).with_rounds(400)
     state = run_rounds(algorithm, task, Simulated(graphs.build("ring", RING)), 400)
@@ -51,7 +51,7 @@ def test_it_reaches_the_optimum_of_a_quadratic_on_a_ring():
 @pytest.mark.parametrize(
     "graph", [graphs.build("ring", RING), graphs.build("star", RING), graphs.build("complete", RING)]
 )
-def test_the_edges_hold_rho_times_degree_times_x_in_all(graph):
+def test_sum_of_edge_variables_is_rho_times_degree_times_x(graph):
     task, network = quadratic_task(), Simulated(graph)
     algorithm = algorithms.build("lt-admm-dp", {"sigma": 0.3, "rho": 0.05, "beta": 0.05}).with_rounds(30)
     state = algorithm.start(task, graph)
@@ -62,7 +62,7 @@ def test_the_edges_hold_rho_times_degree_times_x_in_all(graph):
 
 
 @pytest.mark.parametrize("per", ["record", "batch"])
-def test_it_agrees_with_the_loop_over_nodes_with_noise_on(per):
+def test_noised_rounds_match_a_loop_over_nodes(per):
     graph = graphs.build("ring", RING)
     params = {"lr": 0.2, "beta": 0.07, "rho": 0.4, "tau": 3, "sigma": 0.1, "clip": 0.8, "clip_per": per}
     algorithm = algorithms.build("lt-admm-dp", params).with_rounds(20)
@@ -86,7 +86,7 @@ def test_it_agrees_with_the_loop_over_nodes_with_noise_on(per):
     assert len(task.ledger) == 60
 
 
-def test_the_published_numbers_of_the_claim():
+def test_published_claim_uses_a_decimal_logarithm():
     """Eq. 9 with the natural logarithm is 25.56; the printed 19.6 comes from the decimal one."""
     assert lt_admm_dp_claim(8 / 1000, 0.5, 16_000, 1e-4) == pytest.approx(25.56, abs=0.005)
     decimal_log = lt_admm_dp_claim(8 / 1000, 0.5, 16_000, math.exp(-math.log10(1e4)))
@@ -108,14 +108,14 @@ def published(per, **more):
 
 
 @pytest.mark.parametrize(("per", "low", "high"), [("batch", 100, 10_000), ("record", 1, 4)])
-def test_what_the_published_noise_guarantees(per, low, high):
+def test_guarantee_of_the_published_noise(per, low, high):
     privacy = from_config(published(per)).planned()
     assert low < privacy.guaranteed < high
     assert (privacy.relation, privacy.delta, privacy.unit) == ("replace-one", 1e-4, "record")
     assert privacy.claimed == pytest.approx(25.56, abs=0.005)
 
 
-def test_calibration_meets_its_target():
+def test_calibration_reaches_its_target():
     config = published("record")
     config = config.model_copy(update={"rounds": 300, "algorithm": type(config.algorithm)(name="lt-admm-dp")})
     target = config.privacy.model_copy(update={"epsilon": 2.0})
@@ -123,7 +123,7 @@ def test_calibration_meets_its_target():
     assert 1.9 < run.planned().guaranteed <= 2.0
 
 
-def test_a_step_beyond_the_papers_bound_is_warned_of_with_the_numbers():
+def test_beta_above_the_papers_bound_warns_with_the_numbers():
     graph = graphs.build("ring", {"nodes": 10})  # λ_u = 4
     algorithm = algorithms.build("lt-admm", {"beta": 2.0, "rho": 0.1, "tau": 4})
     with pytest.warns(UserWarning, match=r"beta = 2 is not below 2/\(τ λ_u ρ\) = 1.25 \(λ_u = 4 for this graph\)"):
@@ -133,7 +133,7 @@ def test_a_step_beyond_the_papers_bound_is_warned_of_with_the_numbers():
         algorithms.build("lt-admm", {"beta": 1.2}).start(quadratic_task(nodes=10), graph)
 
 
-def test_graphs_it_cannot_use_are_refused():
+def test_unsuitable_graphs_are_refused():
     import networkx as nx
 
     needs = algorithms.build("lt-admm", {}).needs
@@ -146,6 +146,6 @@ def test_graphs_it_cannot_use_are_refused():
 
 
 @pytest.mark.parametrize("wrong", [{"tau": 0}, {"clip": None, "sigma": 0.1}, {"sigma": -1.0}, {"clip_per": "node"}])
-def test_bad_parameters_are_refused(wrong):
+def test_invalid_parameters_are_refused(wrong):
     with pytest.raises(TacitError):
         algorithms.build("lt-admm-dp", wrong).start(digits_task(), graphs.build("ring", {"nodes": 5}))

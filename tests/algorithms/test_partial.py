@@ -1,4 +1,4 @@
-"""Partial sharing for the push-sum family: only shared columns travel, and what stays behind is counted honestly."""
+"""Partial sharing for the push-sum family: only shared columns are sent, and local parameters are accounted."""
 
 import dataclasses
 
@@ -45,14 +45,14 @@ def exact():
     return run(share=["0.*"], local="exact")
 
 
-def test_only_shared_columns_travel(whole, private, exact):
+def test_only_shared_columns_are_sent(whole, private, exact):
     for found, columns in ((whole, 460), (private, 390), (exact, 390)):
         assert found.task.model.shared == columns
         assert found.network.traffic.messages == ROUNDS * NODES
         assert found.network.traffic.bytes == ROUNDS * NODES * 4 * (columns + 1)  # single precision, and the weight w
 
 
-def test_nodes_agree_on_what_is_shared_and_differ_in_what_is_not(private, exact):
+def test_nodes_agree_on_shared_parameters_only(private, exact):
     for found in (private, exact):
         _, local = found.task.split(found.models)
         assert min((local[i] - local[j]).abs().max() for i in range(NODES) for j in range(i)) > 1e-3
@@ -67,7 +67,7 @@ def test_nodes_agree_on_what_is_shared_and_differ_in_what_is_not(private, exact)
     assert torch.allclose(mixed.x, mixed.x.mean(0).expand_as(mixed.x), atol=1e-5)
 
 
-def test_it_is_evaluated_with_the_mean_of_what_is_shared_and_each_nodes_own_rest(private, exact):
+def test_evaluation_uses_mean_shared_and_own_local_parameters(private, exact):
     for found in (private, exact):
         shared, local = found.task.split(found.models)
         each = [found.task.evaluate(torch.cat([shared.mean(0), own])) for own in local]
@@ -76,7 +76,7 @@ def test_it_is_evaluated_with_the_mean_of_what_is_shared_and_each_nodes_own_rest
         assert found.history[-1]["loss"] == pytest.approx(expected.loss, rel=1e-5)
 
 
-def test_local_parameters_with_noise_cost_what_full_sharing_costs(whole, private):
+def test_private_local_parameters_cost_as_much_as_full_sharing(whole, private):
     assert private.privacy.guaranteed == whole.privacy.guaranteed
     assert private.privacy.claimed == whole.privacy.claimed
     for one, other in zip(private.task.ledger.releases(), whole.task.ledger.releases(), strict=True):
@@ -86,7 +86,7 @@ def test_local_parameters_with_noise_cost_what_full_sharing_costs(whole, private
     assert "without noise" not in private.privacy.note
 
 
-def test_local_parameters_get_the_clip_and_the_noise_of_the_shared_ones():
+def test_local_parameters_get_the_same_clip_and_noise():
     # After one round: what was not mixed is what full sharing would have sent; the layout is the same for "0.*".
     part = run(1, share=["0.*"], name="const-d2p", lr=1.0)
     shared, local = part.task.split(part.models)
@@ -99,14 +99,14 @@ def test_local_parameters_get_the_clip_and_the_noise_of_the_shared_ones():
     assert torch.allclose(shared, mixed, atol=1e-5)
 
 
-def test_exact_local_parameters_cost_more_and_say_so(private, exact):
+def test_exact_local_parameters_cost_more_and_are_noted(private, exact):
     assert exact.privacy.guaranteed > private.privacy.guaranteed
     assert "without noise. This guarantee does not cover them" in exact.privacy.note
     for line in exact.task.ledger.releases():
         assert (line.sampling.kind, set(line.rates.tolist())) == ("none", {1.0})
 
 
-def test_exact_local_parameters_learn_without_noise_and_the_shared_ones_get_far_more():
+def test_exact_local_parameters_have_no_noise_and_shared_ones_have_more():
     part = run(1, share=["0.*"], local="exact", name="const-d2p", lr=1.0)
     shared, local = part.task.split(part.models)
     task = part.task.host(range(NODES))
@@ -121,7 +121,7 @@ def test_exact_local_parameters_learn_without_noise_and_the_shared_ones_get_far_
 
 @pytest.mark.parametrize("local", ["private", "exact"])
 @pytest.mark.parametrize("name", ["dyn-c-d2p", "dyn-mu-d2p", "const-d2p"])
-def test_noise_is_calibrated_for_either(name, local):
+def test_noise_is_calibrated_for_private_and_exact_local_parameters(name, local):
     config = {
         "rounds": 5,
         "model": {"name": "mlp", "hidden": [6]},
@@ -135,7 +135,7 @@ def test_noise_is_calibrated_for_either(name, local):
     assert 1.96 <= found.privacy.guaranteed <= 2.0
 
 
-def test_sgp_shares_partially_too():
+def test_sgp_supports_partial_sharing():
     config = {"rounds": 3, "algorithm": {"name": "sgp", "share": ["0.weight"]}, "graph": {"name": "ring", "nodes": 3}}
     found = from_config(Config.parse(config)).go()
     assert (found.task.model.shared, found.task.d) == (640, 650)
@@ -143,6 +143,6 @@ def test_sgp_shares_partially_too():
     assert found.privacy.guaranteed is None
 
 
-def test_a_pattern_that_matches_nothing_names_the_parameters():
+def test_pattern_without_match_lists_the_parameters():
     with pytest.raises(TacitError, match=r"matches no parameter; there are: 0.weight, 0.bias, 2.weight, 2.bias"):
         run(share=["1.*"])

@@ -28,12 +28,12 @@ def perceptron(share):
 
 
 def two_layers(share=None):
-    """A task of its own ledger."""
+    """The task, with a new ledger."""
     return perceptron(share).host(range(NODES), Ledger())
 
 
-class Fed:
-    """The package's data and noise, as the oracle takes them."""
+class OracleInput:
+    """The package's data and noise, in the form that the oracle takes."""
 
     def __init__(self, task, graph):
         self.task, self.graph = task, graph
@@ -83,8 +83,8 @@ def run(algorithm, task, graph):
 
 def agrees(found, seen, expected, protocol):
     assert np.abs(found - np.array(expected)).max() < 1e-6
-    assert np.abs(found).max() < 100  # nothing has grown out of bounds, so that this says something
-    assert np.allclose(seen, np.array(protocol.seen), rtol=1e-6)
+    assert np.abs(found).max() < 100  # a diverged run would make the comparison meaningless
+    assert np.allclose(seen, np.array(protocol.sensitivities), rtol=1e-6)
 
 
 def graph_for(sync_every):
@@ -101,14 +101,14 @@ def graph_for(sync_every):
     ],
     ids=str,
 )
-def test_a_naive_implementation_of_algorithm_2_agrees(share, mode, sync_every):
+def test_partpsp_matches_a_naive_implementation(share, mode, sync_every):
     task, graph = two_layers(share), graph_for(sync_every)
     params = RATES | NOISE | {"local_lr": 0.3, "sensitivity": mode, "sync_every": sync_every}
     algorithm = SGPDP(**params) if share is None else PartPSP(share=share, **params)
     found, seen = run(algorithm, task, graph)
 
     s0, l0 = ([part.numpy() for part in parts] for parts in task.split(task.initial()))
-    fed = Fed(task, graph)
+    fed = OracleInput(task, graph)
     protocol = fed.protocol(algorithm, s0)
 
     def gradient(t, i, s, local):
@@ -120,11 +120,11 @@ def test_a_naive_implementation_of_algorithm_2_agrees(share, mode, sync_every):
 
 
 @pytest.mark.parametrize(("mode", "sync_every"), [*zip(MODES, (4, None, 4, None), strict=True), ("certified", None)])
-def test_a_naive_implementation_of_pedfl_agrees(mode, sync_every):
+def test_pedfl_matches_a_naive_implementation(mode, sync_every):
     task, graph = two_layers(), graph_for(sync_every)
     algorithm = PEDFL(**RATES, **NOISE, sensitivity=mode, sync_every=sync_every)
     found, seen = run(algorithm, task, graph)
-    fed = Fed(task, graph)
+    fed = OracleInput(task, graph)
     x0 = list(task.initial().numpy())
     protocol = fed.protocol(algorithm, x0)
     lr = oracle.rate_of(RATES["lr"], RATES["decay"], RATES["decay_rounds"])
@@ -132,9 +132,9 @@ def test_a_naive_implementation_of_pedfl_agrees(mode, sync_every):
     agrees(found, seen, expected, protocol)
 
 
-def test_the_gradient_is_clipped_now_and_then():
-    # Otherwise the cases above would say nothing about clipping, or nothing about its absence.
+def test_some_gradients_are_clipped_and_some_are_not():
+    # Otherwise the tests above would not cover clipping, or would not cover its absence.
     task = two_layers()
-    fed = Fed(task, graph_for(None))
+    fed = OracleInput(task, graph_for(None))
     sizes = [oracle.norm(fed.gradient(t, i, task.initial()[i].numpy())[0]) for t in range(20) for i in range(NODES)]
     assert min(sizes) < RATES["clip"] < max(sizes)

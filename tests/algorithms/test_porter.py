@@ -12,16 +12,16 @@ from tacit.privacy.ledger import Ledger
 from tacit.tasks import Clip
 from tests.helpers import digits_task, noised, quadratic_task, run_rounds
 
-QUIET = {"sigma": 0.0, "clip": None}
+NOT_PRIVATE = {"sigma": 0.0, "clip": None}
 
 
 def ring(nodes=6):
     return graphs.build("ring", {"nodes": nodes})
 
 
-def test_without_privacy_and_compression_it_is_gradient_tracking():
+def test_porter_without_noise_and_compression_is_gradient_tracking():
     task, graph = quadratic_task(), ring()
-    algorithm = algorithms.build("porter", {"lr": 0.1, **QUIET}).with_rounds(50)
+    algorithm = algorithms.build("porter", {"lr": 0.1, **NOT_PRIVATE}).with_rounds(50)
     state = algorithm.start(task, graph)
     w, targets = graph.at(0).toarray(), task.data.x.double().numpy().reshape(6, -1, 3).mean(1)
     x, v, old = task.initial().numpy(), np.zeros((6, 3)), np.zeros((6, 3))
@@ -31,22 +31,22 @@ def test_without_privacy_and_compression_it_is_gradient_tracking():
         v = w @ v + g - old
         x, old = w @ x - 0.1 * v, g
         assert np.allclose(state.x.numpy(), x, atol=1e-12)
-        assert np.allclose(state.v.mean(0), g.mean(0), atol=1e-12)  # what the tracker tracks
+        assert np.allclose(state.v.mean(0), g.mean(0), atol=1e-12)  # v tracks the mean gradient
 
 
 @pytest.mark.parametrize(
     ("compressor", "compression"),
     [("top-k", {"share": 0.1}), ("random-k", {"share": 0.3}), ("quantise", {"bits": 4})],
 )
-def test_error_feedback_reaches_the_optimum_through_compression(compressor, compression):
+def test_error_feedback_reaches_the_optimum_with_compression(compressor, compression):
     task = quadratic_task(d=20)
-    params = {"lr": 0.02, "gamma": 0.1, "compressor": compressor, "compression": compression, **QUIET}
+    params = {"lr": 0.02, "gamma": 0.1, "compressor": compressor, "compression": compression, **NOT_PRIVATE}
     algorithm = algorithms.build("porter", params).with_rounds(2500)
     state = run_rounds(algorithm, task, Simulated(ring()), 2500)
     assert torch.allclose(algorithm.models(state), task.data.x.double().mean(0).expand(6, -1), atol=1e-5)
 
 
-def test_porter_agrees_with_the_loop_over_nodes_with_noise_and_compression():
+def test_porter_matches_a_loop_over_nodes():
     task, graph = quadratic_task(d=10), ring()
     params = {"lr": 0.1, "gamma": 0.4, "sigma": 0.2, "clip": 0.7, "compressor": "top-k", "compression": {"share": 0.2}}
     algorithm = algorithms.build("porter", params).with_rounds(15)
@@ -70,13 +70,13 @@ def test_porter_agrees_with_the_loop_over_nodes_with_noise_and_compression():
         x = np.stack([x[i] + 0.4 * (sum(w[i, j] * h[j] for j in range(6)) - h[i]) - 0.1 * v[i] for i in range(6)])
         h = h + np.stack([top2(row) for row in x - h])
         assert np.allclose(state.x.numpy(), x, atol=1e-9)
-    # Two messages a round to each of two neighbours, of 2 numbers with their places.
+    # Two messages per round to each of two neighbours, with 2 entries and their indices.
     assert network.traffic.bytes == 15 * 2 * 6 * 2 * 2 * (8 + 4)
     assert network.traffic.rounds == 30
 
 
 @pytest.mark.parametrize("average", ["server", "gossip"])
-def test_prisma_agrees_with_the_loop_over_nodes(average):
+def test_prisma_matches_a_loop_over_nodes(average):
     task, graph = quadratic_task(), ring()
     params = {"lr": 0.1, "eta": 0.2, "clip": 0.9, "clip_difference": 0.05, "sigma": 0.03, "sigma_first": 0.1}
     algorithm = algorithms.build("prisma", {**params, "average": average}).with_rounds(12)
@@ -100,7 +100,7 @@ def test_prisma_agrees_with_the_loop_over_nodes(average):
         assert np.allclose(state.x.numpy(), x, atol=1e-9)
 
 
-def test_the_ledger_of_prisma_holds_the_noise_over_what_a_record_can_move():
+def test_prisma_ledger_holds_noise_divided_by_sensitivity():
     task = digits_task(batch=8)
     params = {"eta": 0.2, "clip": 1.0, "clip_difference": 0.5, "sigma": 0.06, "sigma_first": 0.25}
     algorithm = algorithms.build("prisma", params).with_rounds(3).bind(task, ring(5))
@@ -110,25 +110,25 @@ def test_the_ledger_of_prisma_holds_the_noise_over_what_a_record_can_move():
     assert second.multipliers == pytest.approx([0.06 * 8 / (0.2 * 1.0 + 0.8 * 0.5)] * 5)
 
 
-def test_a_record_moves_what_prisma_releases_by_no_more_than_it_says():
-    """The same draw with one record taken out: the value moves by at most η C₁/B + (1 − η) C₂/B."""
+def test_one_record_moves_a_prisma_release_by_at_most_its_sensitivity():
+    """The same batch without one record: the value moves by at most η C₁/B + (1 − η) C₂/B."""
     task = digits_task(batch=8, dtype=torch.float64)
     x = torch.randn(5, task.d, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     algorithm = algorithms.build("prisma", {"eta": 0.3, "clip": 0.8, "clip_difference": 0.2, "sigma": 0.0})
-    whole = together(algorithm, task, x)
+    whole = combined(algorithm, task, x)
     drawn = task.sampler.draw(1)
     for place in range(int(drawn.weight[0].sum())):
         less = task.host(range(5), Ledger())
         less.sampler.draw = lambda step, place=place: drawn._replace(
             weight=drawn.weight.clone().index_put((torch.tensor(0), torch.tensor(place)), torch.tensor(0.0))
         )
-        moved = (together(algorithm, less, x) - whole).norm(dim=1)
+        moved = (combined(algorithm, less, x) - whole).norm(dim=1)
         assert moved[0] <= (0.3 * 0.8 + 0.7 * 0.2) / 8 + 1e-12
         assert moved[0] > 0
         assert moved[1:].max() == 0
 
 
-def together(algorithm, task, x):
+def combined(algorithm, task, x):
     gradient = task.gradient(x, 1, algorithm.gradient_clip, f"g{task.draws}")
     difference = task.gradient(x, 1, Clip(algorithm.clip_difference, "l2"), f"d{task.draws}", before=x + 0.01)
     return algorithm._combine(gradient, difference).value
@@ -138,4 +138,6 @@ def test_bad_input():
     with pytest.raises(TacitError, match="sigma_first"):
         algorithms.build("prisma", {"sigma": 1.0})
     with pytest.raises(TacitError, match='unknown compressor "topk"; did you mean "top-k"'):
-        run_rounds(algorithms.build("porter", {"compressor": "topk", **QUIET}), quadratic_task(), Simulated(ring()), 1)
+        run_rounds(
+            algorithms.build("porter", {"compressor": "topk", **NOT_PRIVATE}), quadratic_task(), Simulated(ring()), 1
+        )

@@ -1,4 +1,4 @@
-"""What a DPPS node may take the sensitivity to be: certified always holds, estimated does not."""
+"""Sensitivity modes of DPPS: the certified bound always holds, the estimated one does not."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ from tacit.privacy.noise import Noise
 from tacit.tasks import Dataset, Model, Task, models
 from tests.algorithms.dpps_cases import perturbation
 
-REAL, IN_USE = 0, 1  # columns of DPPSState.sensitivities; the watched modes follow
+REAL, IN_USE = 0, 1  # columns of DPPSState.sensitivities; the modes recorded for comparison follow
 
 
 def consensus(dpps, graph, perturbations, start=None, bound=None, seed=0):
@@ -70,15 +70,15 @@ def doubly_stochastic(draw: st.DrawFn, largest: int = 8) -> Graph:
     opposed=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_the_real_sensitivity_never_passes_the_certified_one(
+def test_real_sensitivity_never_exceeds_the_certified_one(
     graph, rounds, d, sync_every, geometric, dtype, noise, opposed, seed
 ):
     if noise == 1e-3:
-        dtype = torch.float64  # beside it values are too large for single precision
+        dtype = torch.float64  # single precision is too coarse for so little noise
     rng = np.random.default_rng(seed)
     shape = (rounds, graph.nodes, 1 if opposed else d)
     es = rng.laplace(size=shape) * (0.1 + rng.exponential(size=(rounds, 1, 1)))
-    if opposed:  # everyone as far as the bound allows, to one side or the other
+    if opposed:  # every node at the bound, with a random sign
         es = (0.1 + rng.exponential(size=(rounds, 1, 1))) * rng.choice([-1.0, 1.0], size=shape)
     es, start = torch.from_numpy(es).to(dtype), torch.from_numpy(rng.normal(size=shape[2])).to(dtype)
     stretch = min(rounds, sync_every or rounds)
@@ -87,15 +87,15 @@ def test_the_real_sensitivity_never_passes_the_certified_one(
         certified = CertifiedSensitivity(torch.tensor([graph.certified_constants()], dtype=torch.float64), True)
     dpps = DPPS(noise, (ReplacementSensitivity(), certified), sync_every)
     seen = torch.stack([state.sensitivities[0] for state in consensus(dpps, graph, list(es), start, seed=seed % 97)])
-    # What is compared is computed in floating point: the margin is that of its rounding.
+    # The margin allows for rounding.
     margin = 1 + (1e-12 if dtype == torch.float64 else 1e-5)
     assert (seen[:, REAL] <= margin * seen[:, -1]).all()
 
 
 @settings(max_examples=50)
 @given(graph=doubly_stochastic(), length=st.integers(0, 6), start=st.integers(0, 3), dtype=st.sampled_from([32, 64]))
-def test_no_smaller_bound_would_hold(graph, length, start, dtype):
-    # One perturbation of size 1 in round `start`, towards the two nodes it will part most, and one in the last round.
+def test_certified_bound_is_tight(graph, length, start, dtype):
+    # Round `start` perturbs by 1 so that two nodes end as far apart as possible; the last round adds another one.
     dense = np.eye(graph.nodes)
     for t in range(start, start + length):
         dense = graph.at(t).toarray() @ dense
@@ -112,8 +112,8 @@ def test_no_smaller_bound_would_hold(graph, length, start, dtype):
     assert last[REAL] == pytest.approx(float(last[IN_USE]), rel=1e-5) or i == j
 
 
-def test_the_published_constants_are_violated_on_2_out():
-    # Right after a synchronisation two nodes may step in opposite directions: 2‖e‖ apart, of which C′ = 0.78 sees 1.56.
+def test_published_constants_are_violated_on_2_out():
+    # Right after a synchronisation two opposite steps are 2‖e‖ apart, of which C′ = 0.78 covers 1.56.
     e = torch.zeros(10, 4, dtype=torch.float64)
     e[0], e[1] = 0.25, -0.25
     dpps = DPPS(1e-3, (EstimatedSensitivity(0.78, 0.55),), sync_every=2)
@@ -123,7 +123,7 @@ def test_the_published_constants_are_violated_on_2_out():
     assert (seen[::2, REAL] > seen[::2, IN_USE]).all()
 
 
-def test_synchronisation_resets_what_is_carried():
+def test_synchronisation_resets_the_memory():
     es = list(torch.from_numpy(np.random.default_rng(0).normal(size=(7, 10, 5))))
     graph = d_out(10, 2)
     dpps = DPPS(
@@ -135,17 +135,17 @@ def test_synchronisation_resets_what_is_carried():
         assert bool((state.memory == 0).all()) == together
         assert bool((state.s == state.s[0]).all()) == together
         assert torch.allclose(state.a, torch.ones(10, dtype=torch.float64))
-        if t % 3 == 0:  # the first round, or right after: nothing of the past counts
+        if t % 3 == 0:  # the first round after a synchronisation: the memory is empty
             largest = float(es[t].abs().sum(1).max())
             assert state.sensitivities[0, 1:].tolist() == pytest.approx([50.0, 1.56 * largest, 50.0])
         else:
             assert state.sensitivities[0, 3] > 50.0
 
 
-def test_what_is_certified_needs_a_graph_that_repeats_and_nodes_that_start_together():
+def test_certified_mode_needs_a_periodic_graph_and_equal_starting_points():
     with pytest.raises(TacitError, match=r"no sensitivity can be certified on .* not periodic"):
         CertifiedSensitivity.for_graph(Dropout(ring(5)), 4)
-    # Where it is not in use, its lack stops nothing.
+    # If it is only recorded for comparison, the run continues without it.
     graph = Dropout(ring(5))
     modes = PartPSP(share=("0.*",), noise_rate=1.0).with_rounds(9).protocol(0, np.arange(5), graph).modes
     assert [mode.name for mode in modes] == ["replacement", "estimated", "unknown"]
@@ -159,7 +159,7 @@ def test_what_is_certified_needs_a_graph_that_repeats_and_nodes_that_start_toget
         assert [line.mechanism.name for line in source.ledger.releases()] == [mechanism]
 
 
-def test_what_the_rounding_of_single_precision_adds_takes_no_guarantee_away():
+def test_single_precision_rounding_does_not_void_the_guarantee():
     # Two nodes as far apart as the bound allows, on numbers that single precision rounds.
     e = torch.tensor([[0.1], [-0.1]])
     graph = from_matrices([np.full((2, 2), 0.5)])
@@ -183,7 +183,7 @@ def papers_task(nodes=10, records=40):
     return Task(model, Dataset("random", x, y, x[:10], y[:10], 10), parts, batch=20, sampling="permutation")
 
 
-def test_inside_a_window_the_estimated_sensitivity_of_the_papers_network_grows_by_kappa():
+def test_estimated_sensitivity_grows_by_kappa_between_synchronisations():
     task, graph = papers_task(), d_out(10, 2)
     assert (task.model.shared, task.d) == (7840, 3 * 7840)
     published = {"lr": 0.1, "local_lr": 0.1, "noise_rate": 0.001, "b": 5.0, "sync_every": 5}
@@ -194,8 +194,8 @@ def test_inside_a_window_the_estimated_sensitivity_of_the_papers_network_grows_b
         S.append(float(algorithm.traces(state)["estimated"][0]))
     kappa = 0.55 * (1 + 2 * 0.78 * 0.001 * 7840 / 5)
     assert kappa == pytest.approx(1.9, rel=0.01)
-    # The first window begins with the large ‖s(0)‖₁, beside which the steps e are nothing.
+    # The first window starts with a large ‖s(0)‖₁; the steps e are negligible.
     growth = [S[t + 1] / S[t] for t in range(4)]
     assert growth == pytest.approx([kappa] * 4, rel=0.1)
-    # Later ones begin with ‖e‖₁ alone: each round then adds a new e, and the growth comes from above.
+    # Later windows start with ‖e‖₁ only. Each round adds a new e, so the growth approaches κ from above.
     assert min(S[t + 1] / S[t] for t in (5, 6, 7, 8, 10, 11, 12, 13)) > kappa

@@ -1,3 +1,5 @@
+"""SGP and the Dyn-D²P family against a naive implementation, and their calibration."""
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,7 @@ from tacit.graphs import graphs
 from tacit.networks import Simulated
 from tacit.privacy import calibrated, guarantee, plan
 from tacit.privacy.bounded import Sampling
-from tests.algorithms import oracle
+from tests.algorithms import d2p_oracle as oracle
 from tests.helpers import digits_task, noised, run_rounds
 
 K = 30
@@ -26,7 +28,7 @@ K = 30
     ],
     ids=lambda algorithm: algorithm.title,
 )
-def test_a_naive_implementation_agrees(algorithm, graph):
+def test_matches_a_naive_implementation(algorithm, graph):
     task = digits_task(nodes=4, dtype=torch.float64)
     weights = graphs.build(graph, {"nodes": 4} | ({"weights": "uniform-out"} if graph == "star" else {}))
     algorithm = algorithm.with_rounds(K)
@@ -66,7 +68,7 @@ def cost(algorithm, sampling, delta):
     return guarantee(plan(algorithm.privacy, algorithm.rounds, sampling, np.arange(len(sampling.rate))), delta)
 
 
-def test_the_papers_calibration_is_optimistic():
+def test_paper_calibration_underestimates_epsilon():
     # J = 2500, K = 3500, δ = 1e-4, single records, constant schedule: claimed 1 is really 3.02.
     sampling = poisson(1 / 2500)
     algorithm = const_d2p().with_rounds(3500)
@@ -76,7 +78,7 @@ def test_the_papers_calibration_is_optimistic():
 
 
 @pytest.mark.parametrize("name", ["dyn-d2p", "dyn-mu-d2p", "dyn-c-d2p", "const-d2p"])
-def test_calibration_meets_the_target_for_every_node(name):
+def test_calibration_reaches_the_target_at_every_node(name):
     # Shards of different sizes: each node gets the noise its own rate needs.
     sampling = poisson(0.2, 0.1, 0.02)
     algorithm = algorithms.build(name, {}).with_rounds(100)
@@ -87,7 +89,7 @@ def test_calibration_meets_the_target_for_every_node(name):
     assert (spent >= 1.97).all()
 
 
-def test_a_schedule_of_3500_different_multipliers_is_calibrated():
+def test_schedule_with_3500_different_multipliers_is_calibrated():
     sampling = poisson(64 / 3000)
     algorithm = dyn_d2p(rho_mu=3.0).with_rounds(3500)
     scale = calibrated(algorithm, sampling, 1.0, 1e-4)
@@ -106,7 +108,7 @@ def test_many_shard_sizes_need_few_computations(monkeypatch):
     assert (np.diff(scale[np.argsort(rates)]) >= 0).all()
 
 
-def test_titles_and_the_shape_of_the_schedules():
+def test_titles_and_schedules():
     algorithm = dyn_d2p(clip=4.0, rho_c=16.0, rho_mu=4.0, noise_multiplier=2.0).with_rounds(100)
     assert algorithm.title == "Dyn-D²P"
     assert algorithm.clip(0, 100) == 4.0

@@ -14,7 +14,7 @@ def softmax_gradient(w, b, x, label):
 def dyn_d2p(x0, matrix_at, batch_of, release, *, K, lr, C0, rho_c, mu0, rho_mu, B, classes):
     """x0 (n, d); matrix_at(k)[i][j]; batch_of(k, i) lists (record, label); release(k, i, g, sigma) is g + N(0, sigma²).
 
-    mu0 is one a node; None: no clipping and no noise. Returns every node's z after K rounds.
+    mu0 has one value per node; None means no clipping and no noise. Returns every node's z after K rounds.
     """
     n, d = x0.shape
     x, w = [row.copy() for row in x0], [1.0] * n
