@@ -108,17 +108,17 @@ def _connected(graph: Graph) -> str | None:
     patterns = [pattern(matrix) for matrix in graph.expected().cycle()]
     union = sparse.csr_array(sum(patterns[1:], patterns[0]))
     # Row i holds what node i receives, so paths from node 0 follow the transpose.
-    cut_off, unheard = _unreached(union.T), _unreached(union)
+    cut_off, not_reaching = _nodes_not_reached(union.T), _nodes_not_reached(union)
     if len(cut_off):
         which = f"node {cut_off[0]} cannot be reached from node 0"
     else:
-        which = f"node {unheard[0]} cannot reach node 0"
+        which = f"node {not_reaching[0]} cannot reach node 0"
     over = "" if len(patterns) == 1 else f" over all {len(patterns)} rounds"
     falls = f"has {components(union)} components{over}"
     return f"{falls}: {which}. Add links until every node can reach every other"
 
 
-def _unreached(matrix: sparse.sparray) -> Integers:
+def _nodes_not_reached(matrix: sparse.sparray) -> Integers:
     """Return the nodes that no path from node 0 reaches, following entries from row to column."""
     reached = csgraph.breadth_first_order(sparse.csr_array(matrix), 0, return_predecessors=False)
     return np.setdiff1d(np.arange(matrix.shape[0]), reached)
