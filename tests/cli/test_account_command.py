@@ -39,7 +39,7 @@ def test_known_numbers(tacit, noise, rate, steps, delta, exact):
         "delta": delta,
         "unit": "record",
         "relation": "add-remove",
-        "adversary": "sees every released value and knows every record but one",
+        "adversary": "an observer of every release",
         "reason": None,
         "note": None,
         "assumes": None,
@@ -88,12 +88,12 @@ def test_options_over_a_config(tacit):
     assert without["privacy"]["reason"] == "values leave the nodes without noise"
 
 
-def test_in_words(tacit):
-    said = tacit("account", "gaussian", *options(epsilon=2, delta=1e-6)).out.splitlines()
-    assert said[0].startswith("Guaranteed ε = ")
-    assert said[0].endswith("knows every record but one.")  # in one line, however long
-    assert said[1].startswith("Noise multiplier that gives it: ")
-    assert "in round 0: " in tacit("account", *QUICK).out
+def test_output_is_two_lines(tacit):
+    lines = tacit("account", "gaussian", *options(epsilon=2, delta=1e-6)).out.splitlines()
+    assert lines[0].startswith("Guaranteed ε = ")
+    assert lines[0].endswith("against an observer of every release")  # in one line, however long
+    assert lines[1].startswith("Noise multiplier: ")
+    assert "of round 0: " in tacit("account", *QUICK).out
 
 
 def test_no_noise_to_speak_of_is_no_number(tacit):
@@ -107,18 +107,18 @@ def test_no_noise_to_speak_of_is_no_number(tacit):
     [
         (["gausian"], 'unknown mechanism or config "gausian"; did you mean "gaussian"?'),
         (["none.toml"], "cannot read the config none.toml: No such file"),
-        (["gaussian"], "give either --noise-multiplier, to get ε, or --epsilon"),
-        (["gaussian", "--noise-multiplier", "1", "--epsilon", "1"], "give either --noise-multiplier"),
-        (["gaussian", "--noise-multiplier", "-1"], "--noise-multiplier must be positive, not -1.0"),
-        (["gaussian", "--noise-multiplier", "nan"], "--noise-multiplier must be positive, not nan"),
+        (["gaussian"], "Set either --noise-multiplier to compute ε, or --epsilon"),
+        (["gaussian", "--noise-multiplier", "1", "--epsilon", "1"], "Set either --noise-multiplier"),
+        (["gaussian", "--noise-multiplier", "-1"], "--noise-multiplier must be positive, got -1.0"),
+        (["gaussian", "--noise-multiplier", "nan"], "--noise-multiplier must be positive, got nan"),
         (["gaussian", "--noise-multiplier", "1", "--sample-rate", "1.5"], "--sample-rate must be above 0"),
-        (["gaussian", "--noise-multiplier", "1", "--steps", "0"], "--steps must be at least 1, not 0"),
+        (["gaussian", "--noise-multiplier", "1", "--steps", "0"], "--steps must be at least 1, got 0"),
         (["gaussian", "--noise-multiplier", "1", "--delta", "1"], "δ"),
         (["gaussian", "--noise-multiplier", "1", "--delta", "nan"], "δ"),
         (["gaussian", "--epsilon", "0"], "ε = 0"),
         (["gaussian", "--epsilon", "nan"], "ε = nan"),
-        (["gaussian", "--epsilon", "1", "--set", "rounds=3"], "--set goes with a config, not with gaussian"),
-        (["--steps", "3"], "go with gaussian or laplace, not with a config"),
+        (["gaussian", "--epsilon", "1", "--set", "rounds=3"], "--set can be used only with a config, not with gaussian"),
+        (["--steps", "3"], "can be used only with gaussian or laplace"),
         (["--epsilon", "-1"], "privacy.epsilon = -1.0 should be greater than 0"),
         (["--delta", "2"], "privacy.delta = 2.0 should be less than 1"),
     ],

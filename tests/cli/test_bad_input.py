@@ -202,12 +202,12 @@ def test_a_folder_that_cannot_be_made(tacit):
 
 
 def test_what_is_no_run_cannot_be_resumed(tacit):
-    refused(tacit("train", "--resume", "none"), "none is not the folder of a run")
+    refused(tacit("train", "--resume", "none"), "none is not a run folder")
     Path("folder").mkdir()
-    refused(tacit("train", "--resume", "folder"), "folder is not the folder of a run", left=["folder"])
+    refused(tacit("train", "--resume", "folder"), "folder is not a run folder", left=["folder"])
     refused(
         tacit("train", "--resume", "folder", "--set", "rounds=3"),
-        "--resume takes the run's own config: leave out CONFIG, --set, --epsilon, --delta and --out",
+        "--resume uses the config of the run: remove CONFIG, --set, --epsilon, --delta and --out",
         left=["folder"],
     )
     assert not list(Path("folder").iterdir())

@@ -133,7 +133,7 @@ def test_fifty_rounds_compose_as_exact_gdp():
     sentence = run.privacy.sentence()
     assert "for each record" in sentence
     assert "one record of one node replaced by another" in sentence
-    assert "sees every message and every learned graph" in sentence
+    assert "an observer of every message and every learned graph" in sentence
 
 
 def test_paper_noise_has_the_papers_claim():

@@ -29,7 +29,6 @@ class DPPSPrivacy(PrivacyPlan):
 
     algorithm: DPPSAlgorithm[Any]
     unit: ClassVar[Literal["record", "node"]] = "node"
-    adversary: ClassVar[str] = "sees every message a node ever sends and knows all data of every other node"
     claimed_for: ClassVar[Literal["run", "round"]] = "round"
     norm: ClassVar[Literal["l1", "l2"]] = "l1"
 

@@ -31,14 +31,14 @@ class PrivacyPlan:
     Attributes:
         algorithm: The algorithm whose releases are planned.
         unit: What the guarantee protects: a "record", or all data of a "node".
-        adversary: What the adversary sees and knows, as the end of the sentence "an adversary who ...".
+        adversary: The adversary, such as "an eavesdropper on every link". It knows all data except the protected unit.
         claimed_for: Whether the paper's claim is for the whole "run" or for each "round".
         norm: The norm in which sensitivities are bounded.
     """
 
     algorithm: Algorithm[Any]
     unit: ClassVar[Literal["record", "node"]] = "record"
-    adversary: ClassVar[str] = "sees every message a node ever sends and knows every record in the network but one"
+    adversary: ClassVar[str] = "an eavesdropper on every link"
     claimed_for: ClassVar[Literal["run", "round"]] = "run"
     norm: ClassVar[Literal["l1", "l2"]] = "l2"
 

@@ -1,4 +1,4 @@
-"""`tacit account`: ε without training, from a config or for a mechanism, and the noise for an ε."""
+"""`tacit account`: ε of a config or a mechanism without training, or the noise for a target ε."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ import typer
 
 from tacit.cli.app import app
 from tacit.cli.output import err, print_json, print_line
+from tacit.cli.privacy_lines import privacy_line
 from tacit.errors import TacitError, unknown
 
 if TYPE_CHECKING:
-    from tacit.privacy.bounded import Relation
-    from tacit.privacy.statement import Privacy
+    from tacit.privacy import Privacy, Relation
 
 MECHANISMS = ("gaussian", "laplace")
-_ADVERSARY = "sees every released value and knows every record but one"
+_ADVERSARY = "an observer of every release"
 
 
-class Neighbours(StrEnum):
-    """Neighbouring data sets, as the command line spells them."""
+class RelationOption(StrEnum):
+    """The values of `--relation`."""
 
     ADD_REMOVE = "add-remove"
     REPLACE_ONE = "replace-one"
 
 
-class Answer(NamedTuple):
-    """The cost, and the noise multiplier where it was solved for."""
+class AccountResult(NamedTuple):
+    """The privacy, and the noise multiplier if it was computed for a target ε."""
 
     privacy: Privacy
     noise_multiplier: float | None = None
@@ -38,33 +38,31 @@ class Answer(NamedTuple):
 @app.command()
 def account(
     what: Annotated[
-        str | None, typer.Argument(help="gaussian, laplace, or a config; else the embedded example.")
+        str | None, typer.Argument(help="gaussian, laplace, or a config file. Default: the embedded example.")
     ] = None,
-    noise_multiplier: Annotated[float | None, typer.Option(help="Noise divided by sensitivity.")] = None,
+    noise_multiplier: Annotated[float | None, typer.Option(help="Noise scale divided by the sensitivity.")] = None,
     sample_rate: Annotated[
-        float | None, typer.Option(help="Share of the records in a step (Poisson sampling); by default all.")
+        float | None, typer.Option(help="Poisson sampling rate per step. Default: 1, all records.")
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="How often the mechanism is used; by default once.")] = None,
-    delta: Annotated[float | None, typer.Option(help="δ; by default the config's, or 1e-5.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Solve for the noise that gives this ε.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Number of releases. Default: 1.")] = None,
+    delta: Annotated[float | None, typer.Option(help="δ. Default: that of the config, or 1e-5.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Compute the noise for this guaranteed ε.")] = None,
     relation: Annotated[
-        Neighbours | None, typer.Option(help="Neighbouring data; by default the config's, or add-remove.")
+        RelationOption | None, typer.Option(help="Neighbouring data sets. Default: those of the config, or add-remove.")
     ] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="key=value over the config.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="key=value, set in the config.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print only one JSON object.")] = False,
 ) -> None:
-    """What privacy costs, before anything is run."""
+    """Compute ε without training, or the noise for a target ε."""
     if what in MECHANISMS:
         if set_:
-            raise TacitError(f"--set goes with a config, not with {what}")
+            raise TacitError(f"--set can be used only with a config, not with {what}")
         rate, count = 1.0 if sample_rate is None else sample_rate, 1 if steps is None else steps
         neighbours: Relation = "add-remove" if relation is None else relation.value
         answer = _mechanism(what, noise_multiplier, rate, count, 1e-5 if delta is None else delta, epsilon, neighbours)
     else:
         if (noise_multiplier, sample_rate, steps) != (None, None, None):
-            raise TacitError(
-                "--noise-multiplier, --sample-rate and --steps go with gaussian or laplace, not with a config"
-            )
+            raise TacitError("--noise-multiplier, --sample-rate and --steps can be used only with gaussian or laplace")
         asked = {"privacy.epsilon": epsilon, "privacy.delta": delta, "batch.relation": relation}
         answer = _config(
             what, [*(set_ or ()), *(f"{key}={value}" for key, value in asked.items() if value is not None)]
@@ -73,9 +71,9 @@ def account(
     if as_json:
         print_json({"privacy": answer.privacy.as_dict(), **({} if solved is None else {"noise_multiplier": solved})})
         return
-    print_line(answer.privacy.sentence())
+    print_line(privacy_line(answer.privacy))
     if solved is not None:
-        print_line(f"Noise multiplier that gives it{'' if what in MECHANISMS else ', in round 0'}: {solved:.6g}")
+        print_line(f"Noise multiplier{'' if what in MECHANISMS else ' of round 0'}: {solved:.6g}")
 
 
 def _mechanism(
@@ -86,7 +84,7 @@ def _mechanism(
     delta: float,
     epsilon: float | None,
     relation: Relation,
-) -> Answer:
+) -> AccountResult:
     import numpy as np
 
     from tacit.privacy.bounded import Sampling
@@ -98,9 +96,9 @@ def _mechanism(
     from tacit.privacy.steps import Steps, read_steps
 
     if not 0 < sample_rate <= 1:
-        raise TacitError(f"--sample-rate must be above 0 and at most 1, not {sample_rate}")
+        raise TacitError(f"--sample-rate must be above 0 and at most 1, got {sample_rate}")
     if steps < 1:
-        raise TacitError(f"--steps must be at least 1, not {steps}")
+        raise TacitError(f"--steps must be at least 1, got {steps}")
 
     law, sampling = Gaussian if kind == "gaussian" else Laplace, Sampling("poisson", np.array([sample_rate]), relation)
 
@@ -110,19 +108,19 @@ def _mechanism(
 
     if noise_multiplier is not None and epsilon is None:
         if not noise_multiplier > 0:
-            raise TacitError(f"--noise-multiplier must be positive, not {noise_multiplier}")
+            raise TacitError(f"--noise-multiplier must be positive, got {noise_multiplier}")
         noise = noise_multiplier
     elif epsilon is not None and noise_multiplier is None:
         noise = calibrate_steps(steps_at, epsilon, delta, relation)
     else:
-        raise TacitError("give either --noise-multiplier, to get ε, or --epsilon, to get the noise")
+        raise TacitError("Set either --noise-multiplier to compute ε, or --epsilon to compute the noise")
     spent = steps_epsilon(steps_at(noise), delta, relation)
-    reason = None if math.isfinite(spent) else "so little noise bounds nothing"
+    reason = None if math.isfinite(spent) else "there is too little noise for any bound"
     privacy = Privacy(None if reason else spent, None, delta, relation=relation, adversary=_ADVERSARY, reason=reason)
-    return Answer(privacy, None if epsilon is None else noise)
+    return AccountResult(privacy, None if epsilon is None else noise)
 
 
-def _config(what: str | None, settings: list[str]) -> Answer:
+def _config(what: str | None, settings: list[str]) -> AccountResult:
     path = None if what is None else Path(what)
     if path is not None and not path.exists() and not path.suffix:
         raise unknown("mechanism or config", str(what), MECHANISMS)
@@ -133,7 +131,7 @@ def _config(what: str | None, settings: list[str]) -> Answer:
         run = from_config(config)
         privacy = run.planned()
     if config.privacy.epsilon is None:
-        return Answer(privacy)
+        return AccountResult(privacy)
     planned = run.algorithm.privacy
     first = next(iter(planned.releases(0, run.task.nodes, planned.sampling(run.task))))
-    return Answer(privacy, float(first.multipliers.max()))
+    return AccountResult(privacy, float(first.multipliers.max()))

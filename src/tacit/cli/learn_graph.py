@@ -189,5 +189,5 @@ def _privacy_line(privacy: Privacy) -> str:
     claim = "" if privacy.claimed is None else f" (the paper's formula claims {privacy.claimed:.4g})"
     return (
         f"Guaranteed ε = {rounded_up(privacy.guaranteed)}{claim}, δ = {privacy.delta:g} per signal (replace one), "
-        f"against an adversary who {privacy.adversary}"
+        f"against {privacy.adversary}"
     )

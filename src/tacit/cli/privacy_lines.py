@@ -11,14 +11,14 @@ def privacy_line(privacy: Privacy) -> str:
     """Return ε, δ, unit and adversary in one line.
 
     >>> privacy_line(Privacy(guaranteed=2.9931, claimed=None, delta=1e-4))
-    'Guaranteed ε = 2.994, δ = 0.0001 per record (add or remove one), against an adversary who sees every message'
+    'Guaranteed ε = 2.994, δ = 0.0001 per record (add or remove one), against an eavesdropper on every link'
     """
     if privacy.guaranteed is None:
         return f"No privacy is guaranteed: {privacy.reason}"
     relation = "replace all its data" if privacy.unit == "node" else _RELATIONS[privacy.relation]
     return (
         f"Guaranteed ε = {rounded_up(privacy.guaranteed)}, δ = {privacy.delta:g} per {privacy.unit} ({relation}), "
-        f"against an adversary who {privacy.adversary}"
+        f"against {privacy.adversary}"
     )
 
 

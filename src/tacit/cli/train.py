@@ -1,10 +1,9 @@
-"""`tacit train`: run a config, or the embedded example, or go on with a run that was stopped."""
+"""`tacit train`: run a config or the embedded example, or resume a run."""
 
 from __future__ import annotations
 
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +11,7 @@ import typer
 
 from tacit.cli.app import INTERRUPTED, app
 from tacit.cli.output import err, print_json, print_line
+from tacit.cli.privacy_lines import privacy_line, simulation_line
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
@@ -21,27 +21,28 @@ if TYPE_CHECKING:
 
 @app.command()
 def train(
-    config: Annotated[Path | None, typer.Argument(help="A TOML file; without one, the embedded example.")] = None,
+    config: Annotated[Path | None, typer.Argument(help="Config file (TOML). Default: the embedded example.")] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="key=value over the config, e.g. algorithm.lr=0.1")
+        list[str] | None, typer.Option("--set", help="key=value, set in the config, such as algorithm.lr=0.1.")
     ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Guarantee this ε: --set privacy.epsilon.")] = None,
-    delta: Annotated[float | None, typer.Option(help="The δ that goes with it: --set privacy.delta.")] = None,
-    out_dir: Annotated[Path | None, typer.Option("--out", help="The run's folder; by default runs/NAME.")] = None,
-    resume: Annotated[Path | None, typer.Option(help="The folder of a stopped run to go on with.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
-    workers: Annotated[int, typer.Option(min=1, help="Processes of this machine that share the nodes.")] = 1,
+    epsilon: Annotated[float | None, typer.Option(help="Guaranteed ε; short for --set privacy.epsilon.")] = None,
+    delta: Annotated[float | None, typer.Option(help="δ; short for --set privacy.delta.")] = None,
+    out_dir: Annotated[Path | None, typer.Option("--out", help="Folder of the run. Default: runs/NAME.")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Folder of a stopped run to resume.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print only one JSON object.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print the whole privacy statement.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Processes on this machine that share the nodes.")] = 1,
     patience: Annotated[
-        float, typer.Option(min=1, help="With --workers or torchrun: seconds before a silent process is given up.")
+        float, typer.Option(min=1, help="Timeout in seconds for messages between processes (--workers or torchrun).")
     ] = 300.0,
 ) -> None:
-    """Train privately without a server, and say what it cost."""
+    """Train a model over a network of nodes with differential privacy."""
     from tacit.networks import in_process_group, join_process_group
 
     asked = {"privacy.epsilon": epsilon, "privacy.delta": delta}
     settings = [*(set_ or []), *(f"{key}={value}" for key, value in asked.items() if value is not None)]
     if resume is not None and (config is not None or settings or out_dir is not None):
-        raise TacitError("--resume takes the run's own config: leave out CONFIG, --set, --epsilon, --delta and --out")
+        raise TacitError("--resume uses the config of the run: remove CONFIG, --set, --epsilon, --delta and --out")
     if workers > 1 and not in_process_group():
         from tacit.runs import launch_workers
 
@@ -50,8 +51,10 @@ def train(
         run = _new(config, settings, out_dir, ranks) if resume is None else _stopped(resume, ranks)
         result = run.go().result()
         if run.coordinator.is_leader:
-            tell = print_json if as_json else partial(_report, run)
-            tell(result)
+            if as_json:
+                print_json(result)
+            else:
+                _print_result(run, result, verbose)
     if run.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -66,8 +69,8 @@ def _new(path: Path | None, settings: list[str], out: Path | None, ranks: Proces
     if ranks is None or ranks.is_leader:
         storage.check_new_folder(folder)
     if ranks is not None:
-        folder = Path(ranks.gather_strings(str(folder))[0])  # while it is chosen, nobody may have made it yet
-    with _preparing("the noise for the privacy asked for", ranks):
+        folder = Path(ranks.gather_strings(str(folder))[0])  # all ranks choose before one creates it
+    with _preparing("Preparing data, graph and noise", ranks):
         return from_config(config, ranks=ranks, out=folder, observers=_observers(ranks))
 
 
@@ -76,18 +79,18 @@ def _stopped(folder: Path, ranks: ProcessGroup | None) -> Run:
 
     config = (folder if ranks is None else ranks.folder(folder)) / "config.toml"
     if not config.is_file():
-        raise TacitError(f"{folder} is not the folder of a run: there is no {config}")
-    with _preparing("the state the run was left in", ranks):
+        raise TacitError(f"{folder} is not a run folder: {config} is missing")
+    with _preparing("Preparing data, graph and the saved state", ranks):
         return from_config(Config.load(config), ranks=ranks, out=folder, resume=True, observers=_observers(ranks))
 
 
 def _preparing(what: str, ranks: ProcessGroup | None) -> AbstractContextManager[object]:
     quiet = ranks is not None and not ranks.is_leader
-    return nullcontext() if quiet else err.status(f"Preparing: data, graph, and {what}")
+    return nullcontext() if quiet else err.status(what)
 
 
 def _observers(ranks: ProcessGroup | None) -> list[Observer]:
-    """A progress bar in the process that prints, and the report; Ctrl-C stops all ranks after the same round."""
+    """A progress bar in the leading process, the report, and a Ctrl-C that stops all ranks after the same round."""
     from tacit.reports import ReportPage
     from tacit.runs import ProgressBar, SynchronisedInterrupt
 
@@ -96,18 +99,31 @@ def _observers(ranks: ProcessGroup | None) -> list[Observer]:
     return [*bar, ReportPage(), *interrupt]
 
 
-def _report(run: Run, result: dict[str, Any]) -> None:
+def _print_result(run: Run, result: dict[str, Any], verbose: bool) -> None:
     from tacit.runs.metrics import headline
 
     if run.stopped:
-        print_line(f"Stopped: {run.stopped}.")
-    print_line(
-        f"{run.algorithm.title} over {run.network.graph.description}: "
-        f"{headline(result)} after {run.t} rounds, "
-        f"{result['bytes'] / 1e6:.1f} MB sent in {result['messages']} messages."
-    )
-    print_line(run.privacy.sentence())
-    print_line(f"Everything is in {run.out}; the page to look at is {run.out}/report.html.")
+        print_line(f"Stopped: {run.stopped}")
+    nodes = run.network.graph.nodes
+    print_line(f"{run.algorithm.title}, {nodes} nodes, {run.t} rounds: {headline(result)}")
+    print_line(privacy_line(run.privacy))
+    if run.task.noise.simulated and run.privacy.guaranteed is not None:
+        print_line(simulation_line(run.config["seed"]))
+    if verbose:
+        _print_statement(run)
+    print_line(f"Results: {run.out}. Report: {run.out}/report.html")
     if run.interrupted:
         workers = f" --workers {run.coordinator.processes}" if run.coordinator.processes > 1 else ""
-        print_line(f"Go on with: tacit train --resume {run.out}{workers}")
+        print_line(f"To resume: tacit train --resume {run.out}{workers}")
+
+
+def _print_statement(run: Run) -> None:
+    """Print the privacy statement of the report."""
+    from tacit.reports import RunRecord, limitations, privacy_statement
+
+    assert run.out is not None, "the command gives every run a folder"
+    record = RunRecord.read(run.out)
+    for item in privacy_statement(record):
+        print_line(f"{item.term}: {item.text}")
+    for line in limitations(record):
+        print_line(f"Not covered: {line}")

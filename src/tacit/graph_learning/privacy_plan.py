@@ -26,12 +26,12 @@ class GraphPrivacyPlan:
     Attributes:
         method: The method whose releases are planned.
         unit: What the guarantee protects: one record, which is one signal.
-        adversary: What the adversary sees and knows, as the end of the sentence "an adversary who ...".
+        adversary: The adversary. It knows all signals except the protected one.
     """
 
     method: GraphMethod[Any]
     unit: ClassVar[Literal["record"]] = "record"
-    adversary: ClassVar[str] = "sees every message and every learned graph, and knows every signal but one"
+    adversary: ClassVar[str] = "an observer of every message and every learned graph"
 
     @property
     def notes(self) -> tuple[str, ...]:

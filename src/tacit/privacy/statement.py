@@ -37,7 +37,7 @@ class Privacy:
     delta: float
     unit: str = "record"
     relation: Relation = "add-remove"
-    adversary: str = "sees every message"
+    adversary: str = "an eavesdropper on every link"
     reason: str | None = None
     note: str | None = None
     assumes: str | None = None
@@ -60,7 +60,7 @@ class Privacy:
         neighbours = _NODES if self.unit == "node" else _RELATIONS[self.relation]
         return (
             f"Guaranteed ε = {rounded_up(self.guaranteed)} at δ = {self.delta:g} for each {self.unit}{single}{claim}, "
-            f"neighbouring data sets: {neighbours}, against an adversary who {self.adversary}.{assumes}{note}"
+            f"neighbouring data sets: {neighbours}, against {self.adversary}.{assumes}{note}"
         )
 
 

@@ -55,7 +55,7 @@ def statement_items(privacy: Privacy, releases: Sequence[ReleaseSummary], noise_
         StatementItem("δ", f"{privacy.delta:g} ({_one_in(privacy.delta)})."),
         StatementItem("Protected unit", _unit(privacy)),
         StatementItem("Neighbouring data sets", _neighbours(privacy)),
-        StatementItem("Adversary", f"Someone who {privacy.adversary}."),
+        StatementItem("Adversary", _adversary(privacy)),
         StatementItem("What ε means", _meaning(privacy)),
         StatementItem("Assumptions", f"{_capitalised(privacy.assumes)}." if privacy.assumes else ""),
         StatementItem("Noise scale", noise_scale),
@@ -137,6 +137,11 @@ def _neighbours(privacy: Privacy) -> str:
             f"The stated numbers of {privacy.unit}s per node are public."
         )
     return f"One {privacy.unit} of one node is replaced by another (replace-one)."
+
+
+def _adversary(privacy: Privacy) -> str:
+    rest = "all data of the other nodes" if privacy.unit == "node" else f"every other {privacy.unit}"
+    return f"{_capitalised(privacy.adversary)}. It also knows the method, the graph and {rest}."
 
 
 def _meaning(privacy: Privacy) -> str:
