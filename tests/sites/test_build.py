@@ -149,7 +149,7 @@ def test_named_labels(node):
             {"data": "digits"},
             "10 classes, but .* requires 12 classes",
         ),
-        ({"data": {"inputs": [1, 8, 8], "classes": 5}}, {}, "is none of the labels 0, 1, 2, 3, 4"),
+        ({"data": {"inputs": [1, 8, 8], "classes": 5}}, {}, "is not one of the labels 0, 1, 2, 3, 4"),
         ({}, {"data": {"name": "npz", "path": "records.npz", "labels": [1, 0]}}, "data.labels differs from"),
         ({}, {"data": {"name": "npz", "path": "none.npz"}}, "there is no file .*site-2/none.npz"),
         ({}, {"data": {"name": "own.py:wrong"}}, "own.py:wrong must return a Dataset"),

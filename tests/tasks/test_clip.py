@@ -21,7 +21,7 @@ def row_norms(g, norm):
 @given(bound=st.floats(1e-3, 1e3), scale=st.floats(0, 1e6), seed=st.integers(0, 99))
 def test_rows_stay_within_the_bound_and_keep_their_direction(norm, bound, scale, seed):
     g = scale * torch.randn(4, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-    clipped = Clip(bound, norm).rows(g)
+    clipped = Clip(bound, norm).clip_rows(g)
     assert (row_norms(clipped, norm) <= bound * (1 + 1e-12)).all()
     factor = Clip(bound, norm).factor(row_norms(g, norm))
     assert ((factor > 0) & (factor <= 1)).all()
@@ -31,7 +31,7 @@ def test_rows_stay_within_the_bound_and_keep_their_direction(norm, bound, scale,
 @pytest.mark.parametrize("norm", ["l2", "l1"])
 def test_small_gradients_are_not_changed(norm):
     g = torch.rand(3, 5)
-    assert torch.equal(Clip(100.0, norm).rows(g), g)
+    assert torch.equal(Clip(100.0, norm).clip_rows(g), g)
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -42,7 +42,7 @@ def test_rounding_never_exceeds_the_bound(norm, dtype, d):
     bound = torch.rand(n, generator=random, dtype=dtype) + 0.01
     # A sequential sum of equal numbers has the largest rounding error.
     for g in (torch.randn(n, d, generator=random), torch.rand(n, 1, generator=random).repeat(1, d)):
-        for row, most in zip(Clip(bound, norm).rows(1e9 * g.to(dtype)).double(), bound.tolist(), strict=True):
+        for row, most in zip(Clip(bound, norm).clip_rows(1e9 * g.to(dtype)).double(), bound.tolist(), strict=True):
             degree = Clip(1.0, norm).degree
             size = math.fsum(row.abs().pow(degree).tolist()) ** (1 / degree)
             assert (1 - (1e-2 if norm == "smooth" else 1e-5)) * most <= size <= most
@@ -58,15 +58,15 @@ def test_factors_of_zero_nan_and_infinity(norm):
     assert factor[0] == 1
     assert factor[1].isnan()
     assert factor[2] == 0
-    assert torch.equal(Clip(1.0, norm).rows(torch.zeros(2, 3)), torch.zeros(2, 3))
-    assert Clip(1.0, norm).rows(torch.tensor([[math.inf, 1.0]])).isnan().any()
+    assert torch.equal(Clip(1.0, norm).clip_rows(torch.zeros(2, 3)), torch.zeros(2, 3))
+    assert Clip(1.0, norm).clip_rows(torch.tensor([[math.inf, 1.0]])).isnan().any()
 
 
 def test_one_bound_per_node():
     clip = Clip(torch.tensor([1.0, 2.0]))
     torch.testing.assert_close(clip.factor(torch.full((2, 3), 4.0)), torch.tensor([[0.25] * 3, [0.5] * 3]))
-    torch.testing.assert_close(clip.at(slice(1, 2)).factor(torch.tensor([4.0])), torch.tensor([0.5]))
-    assert Clip(1.0).at(slice(0, 1)) == Clip(1.0)
+    torch.testing.assert_close(clip.for_nodes(slice(1, 2)).factor(torch.tensor([4.0])), torch.tensor([0.5]))
+    assert Clip(1.0).for_nodes(slice(0, 1)) == Clip(1.0)
     assert clip.factor(torch.ones(2, dtype=torch.float64)).dtype == torch.float64
 
 

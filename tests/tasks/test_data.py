@@ -81,17 +81,17 @@ def test_unit_norm():
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        (np.where(X == 5, np.nan, X), r"data set mine: x holds 1 NaN .*row 2, column 1 \(from 0\)"),
+        (np.where(X == 5, np.nan, X), r"data set mine: x has 1 NaN .*row 2, column 1 \(counted from 0\)"),
         (np.where(X > 36, np.inf, X), r"3 NaN or infinite values, first at row 18, column 1"),
         (np.where(X == 5, 1e300, X), r"1 NaN or infinite value, first at row 2, column 1"),
         (np.where(X == 5, np.nan, X).reshape(20, 1, 2, 1), r"row 2, column \(0, 1, 0\)"),
-        (X[:-1], "x has 19 records but y 20 labels"),
-        (X.flatten(), r"records × features .* not of shape \(40,\)"),
-        (X[:, :0], r"x is empty, of shape \(20, 0\)"),
-        (X.astype(str), "x holds text; numbers are needed"),
-        (X.astype(object), "x holds object values; numbers are needed"),
-        (X * 1j, "x holds complex128 values"),
-        ([[1, 2], [3]], "rows of x differ in length"),
+        (X[:-1], "x has 19 records but y has 20 labels"),
+        (X.flatten(), r"shape \(records, features, …\) .* got \(40,\)"),
+        (X[:, :0], r"x is empty \(shape \(20, 0\)\)"),
+        (X.astype(str), "x must contain numbers, got text"),
+        (X.astype(object), "x must contain numbers, got object values"),
+        (X * 1j, "x must contain numbers, got complex128 values"),
+        ([[1, 2], [3]], "rows of x must have the same length"),
     ],
 )
 def test_bad_records(x, message):
@@ -102,15 +102,15 @@ def test_bad_records(x, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"test": 1.5}, "test = 1.5 must be a share between 0 and 1"),
-        ({"test": 0.0}, "test = 0.0 must be a share"),
-        ({"test": 0.01}, "leaves 19 records to train and 1 to test, fewer than the 2 classes"),
-        ({"test": (X, Y[:-1])}, "test_x has 20 records but test_y 19 labels"),
-        ({"test": (X, Y + 1)}, r"label 4 at row 0 of test_y \(from 0\) is none of the labels 3, 7"),
+        ({"test": 1.5}, r"test must be a share in \(0, 1\), got 1.5"),
+        ({"test": 0.0}, "test must be a share .* got 0.0"),
+        ({"test": 0.01}, "leaves 19 training and 1 test records; both need at least 2, the number of classes"),
+        ({"test": (X, Y[:-1])}, "test_x has 20 records but test_y has 19 labels"),
+        ({"test": (X, Y + 1)}, r"label 4 at row 0 of test_y \(counted from 0\) is not one of the labels 3, 7"),
         ({"test": (X[:, :1], Y)}, r"training records have shape \(2,\), test records \(1,\)"),
         ({"test": (X[:0], Y[:0])}, "test_x is empty"),
         ({"labels": [3, 4]}, "label 7 at row 10 of y"),
-        ({"labels": ["3", "7"]}, "label 3 at row 0 of y .* none of the labels 3, 7"),
+        ({"labels": ["3", "7"]}, "label 3 at row 0 of y .* is not one of the labels 3, 7"),
         ({"labels": [3, 7, 7]}, "labels must be a list of different values"),
     ],
 )
@@ -122,22 +122,22 @@ def test_bad_split_or_labels(options, message):
 def test_bad_classes():
     with refused("class 1.0 has 1 record; .* at least 2"):
         Dataset.from_arrays(X, np.r_[np.zeros(19), 1])
-    with refused("there is 1 class of labels; at least 2"):
+    with refused("the labels have 1 class; at least 2"):
         Dataset.from_arrays(X, np.zeros(20))
-    with refused("y holds 1 NaN or infinite value, first at row 3"):
+    with refused("y has 1 NaN or infinite value, first at row 3"):
         Dataset.from_arrays(X, np.where(np.arange(20) == 3, np.nan, Y))
     for limit in (1, 21):
-        with refused(f"limit = {limit} must be between its 2 classes and 16 records"):
+        with refused(rf"limit must be 2 \(the number of classes\) to 16 \(the number of records\), got {limit}"):
             Dataset.from_arrays(X, Y).limited(limit)
 
 
 def test_direct_construction_is_checked():
     x, y = torch.zeros(4, 2), torch.tensor([0, 1, 2, 0])
-    with refused("label 2 at row 2 of test_y is outside 0 … 1"):
+    with refused("label 2 at row 2 of test_y is not in 0 … 1"):
         Dataset("d", x, y.clamp(max=1), x, y, classes=2)
-    with refused("label -1 at row 0 of y is outside"):
+    with refused("label -1 at row 0 of y is not in"):
         Dataset("d", x, y - 1, x, y, classes=3)
-    with refused("x must be float32 and y int64, not torch.float64 and torch.int64"):
+    with refused("x must be float32 and y int64, got torch.float64 and torch.int64"):
         Dataset("d", x.double(), y, x, y, classes=3)
 
 
@@ -163,10 +163,10 @@ def test_synthetic_logistic_follows_its_model():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"records": 0}, "records must be at least 1, not 0"),
-        ({"dimension": -1}, "dimension must be at least 1, not -1"),
-        ({"noise": -1}, "noise must be at least 0 and finite, not -1"),
-        ({"noise": float("nan")}, "noise must be at least 0 and finite, not nan"),
+        ({"records": 0}, "records must be at least 1, got 0"),
+        ({"dimension": -1}, "dimension must be at least 1, got -1"),
+        ({"noise": -1}, "noise must be finite and at least 0, got -1"),
+        ({"noise": float("nan")}, "noise must be finite and at least 0, got nan"),
         ({"recrods": 5}, 'unknown parameter .* did you mean "records"'),
     ],
 )

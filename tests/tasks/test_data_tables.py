@@ -35,12 +35,12 @@ def test_npz_with_its_own_test(tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"x": X}, 'mine.npz has no array "y"; it holds: x'),
-        ({"data": X, "y": Y}, 'has no array "x"; it holds: data, y'),
+        ({"x": X}, 'mine.npz has no array "y"; it has: x'),
+        ({"data": X, "y": Y}, 'has no array "x"; it has: data, y'),
         ({"x": X, "y": Y, "x_test": X}, 'has no array "y_test"'),
         ({"x": X, "y": Y, "y_test": Y}, 'has no array "x_test"'),
-        ({"x": X.astype(object), "y": Y}, "not a whole .npz file of plain numeric arrays"),
-        ({"x": X * np.nan, "y": Y}, "data set mine: x holds 20 NaN or infinite values"),
+        ({"x": X.astype(object), "y": Y}, "damaged or not a .npz file of numeric arrays"),
+        ({"x": X * np.nan, "y": Y}, "data set mine: x has 20 NaN or infinite values"),
     ],
 )
 def test_bad_npz(tmp_path, arrays, message):
@@ -53,13 +53,13 @@ def test_npz_cut_short(tmp_path, keep):
     npz(tmp_path, x=X, y=Y)
     file = tmp_path / "mine.npz"
     file.write_bytes(file.read_bytes()[:keep])
-    with pytest.raises(TacitError, match=r"not a whole \.npz file"):
+    with pytest.raises(TacitError, match=r"damaged or not a \.npz file"):
         datasets.build("npz", {"path": file})
 
 
 def test_npy_is_not_npz(tmp_path):
     np.save(tmp_path / "mine.npy", X)
-    with pytest.raises(TacitError, match=r"not a whole \.npz file"):
+    with pytest.raises(TacitError, match=r"damaged or not a \.npz file"):
         datasets.build("npz", {"path": tmp_path / "mine.npy"})
 
 
@@ -112,14 +112,14 @@ def test_csv_given_labels(tmp_path):
         (["1,2,no", "x,2,no"], {}, 'line 2, column 0: "x" is not a finite number'),
         (["a,b,ill", "1,2,no"], {"header": False}, 'line 1, column 0: "a" is not a finite number'),
         (["1,2,no", "1,2"], {}, "line 2 has 2 values, line 1 has 3"),
-        (ROWS, {"label": "ill"}, 'there is no column "ill"; the first line is: 0.0, 1.0, no'),
-        (ROWS, {"label": 3}, "there is no column 3; the columns are 0 … 2"),
+        (ROWS, {"label": "ill"}, 'label column "ill" does not exist; the first line is: 0.0, 1.0, no'),
+        (ROWS, {"label": 3}, "label column 3 does not exist; the columns are 0 … 2"),
         ([*ROWS, "1,2,"], {}, "line 11 has no label"),
         (ROWS, {"labels": ["yes"]}, "label no at row 0 of y"),
-        ([], {}, "is empty; it needs one record a line"),
+        ([], {}, "is empty; it needs one record per line"),
         (["a,b,ill"], {}, "x is empty"),
         (["no"] * 4, {}, "x is empty"),
-        (['1,2,"no'], {}, "not a text file of comma-separated values"),
+        (['1,2,"no'], {}, "not a UTF-8 text file of comma-separated values"),
     ],
 )
 def test_bad_csv(tmp_path, rows, options, message):
@@ -129,5 +129,5 @@ def test_bad_csv(tmp_path, rows, options, message):
 
 def test_binary_csv(tmp_path):
     (tmp_path / "mine.csv").write_bytes(bytes(range(256)))
-    with pytest.raises(TacitError, match="not a text file"):
+    with pytest.raises(TacitError, match="not a UTF-8 text file"):
         datasets.build("csv", {"path": tmp_path / "mine.csv"})

@@ -181,7 +181,7 @@ def test_refusals():
     with pytest.raises(TacitError, match="use GroupNorm instead"):
         Model(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)))
     model = Model(linears(lambda m, x: m.b(m.a(x) - x.mean(dim=0))))
-    with pytest.raises(TacitError, match="changes with the other records"):
+    with pytest.raises(TacitError, match="depends on the other records"):
         model.gradient_sum(
             model.initial()[None], torch.randn(1, 3, 4), torch.zeros(1, 3).long(), torch.ones(1, 3), None
         )
@@ -194,8 +194,8 @@ def test_refusals():
 @pytest.mark.parametrize(
     ("loss", "words"),
     [
-        (nn.CrossEntropyLoss(), "one number a record"),
-        (lambda out, y: cross_entropy(out - out.mean(0), y), "changes with the other records"),
+        (nn.CrossEntropyLoss(), "one number per record"),
+        (lambda out, y: cross_entropy(out - out.mean(0), y), "depends on the other records"),
     ],
 )
 def test_a_loss_that_mixes_records_is_refused(loss, words):

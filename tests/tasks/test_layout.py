@@ -68,7 +68,7 @@ def test_initial_is_a_copy(module):
     [
         (
             ["head.*"],
-            r'share pattern "head.\*" matches no parameter; there are: 0.weight, 0.bias, 2.weight, 2.bias',
+            r'share pattern "head.\*" matches no parameter; the parameters are: 0.weight, 0.bias, 2.weight, 2.bias',
         ),
         ([], "share is empty"),
     ],
@@ -79,5 +79,5 @@ def test_wrong_patterns(module, share, sentence):
 
 
 def test_nothing_to_train():
-    with pytest.raises(TacitError, match="no parameter to train"):
+    with pytest.raises(TacitError, match="no trainable parameters"):
         Layout.of(nn.Tanh())

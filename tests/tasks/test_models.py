@@ -42,7 +42,7 @@ def test_flat_inputs(name):
 
 @pytest.mark.parametrize("name", IMAGES)
 def test_image_models_refuse_flat_inputs(name):
-    with pytest.raises(TacitError, match=rf"model {name} takes images .* not inputs of shape \(12,\)"):
+    with pytest.raises(TacitError, match=rf"model {name} needs images .* got inputs of shape \(12,\)"):
         models.build(name, {"inputs": (12,), "classes": 3})
 
 
@@ -63,9 +63,9 @@ def test_sizes():
 @pytest.mark.parametrize(
     ("name", "params", "sentence"),
     [
-        ("vit", {"patch": 5}, "patch = 5 does not divide a 8×8 image"),
-        ("vit", {"heads": 5}, "heads = 5 does not divide width = 64"),
-        ("cnn", {"inputs": (1, 5, 5)}, "at least 7×7 pixels, not 5×5"),
+        ("vit", {"patch": 5}, "patch must divide the image size 8×8, got 5"),
+        ("vit", {"heads": 5}, "heads must divide width = 64, got 5"),
+        ("cnn", {"inputs": (1, 5, 5)}, "at least 7×7 pixels, got 5×5"),
         ("mlp", {"activation": "tan"}, "activation = 'tan'"),
     ],
 )
@@ -83,17 +83,17 @@ def test_wrong_parameters(name, params, sentence):
         (nn.LazyBatchNorm2d(), "LazyBatchNorm2d"),
         (
             nn.InstanceNorm2d(4, track_running_stats=True),
-            "keeps running statistics .* track_running_stats=False",
+            "stores running statistics .* track_running_stats=False",
         ),
-        (nn.Dropout(0.1), r'layer "body.1" \(Dropout\) draws its own randomness'),
-        (nn.Dropout2d(1), "randomness"),
-        (nn.AlphaDropout(0.1), "randomness"),
+        (nn.Dropout(0.1), r'layer "body.1" \(Dropout\) draws random numbers'),
+        (nn.Dropout2d(1), "draws random numbers"),
+        (nn.AlphaDropout(0.1), "draws random numbers"),
         (
             nn.MultiheadAttention(4, 2, dropout=0.1),
-            r'"body.1" \(MultiheadAttention\) draws its own randomness',
+            r'"body.1" \(MultiheadAttention\) draws random numbers',
         ),
-        (nn.LSTM(4, 4, num_layers=2, dropout=0.1), "randomness"),
-        (nn.RReLU(), r'"body.1" \(RReLU\) draws its own randomness'),
+        (nn.LSTM(4, 4, num_layers=2, dropout=0.1), "draws random numbers"),
+        (nn.RReLU(), r'"body.1" \(RReLU\) draws random numbers'),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Lazy modules")
@@ -137,6 +137,6 @@ def test_a_run_shows_what_the_layers_hide():
     assert counter.seen == 0
     before = torch.get_rng_state()
     for module in (Centred(), Noisy()):
-        with pytest.raises(TacitError, match="changes with the other records of the batch or by chance"):
+        with pytest.raises(TacitError, match="depends on the other records of the batch or is random"):
             check_independence(module, x)
     assert torch.equal(torch.get_rng_state(), before)

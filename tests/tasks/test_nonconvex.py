@@ -40,6 +40,6 @@ def test_loss_and_accuracy(drawn):
     assert right.tolist() == ((a[0] @ params[0] > 0).long() == y[0]).double().tolist()
 
 
-def test_it_tells_two_classes_apart():
-    with pytest.raises(TacitError, match="two classes apart, and the data have 10"):
+def test_data_with_more_than_two_classes_are_refused():
+    with pytest.raises(TacitError, match="needs data with 2 classes, got 10"):
         models.build("nonconvex-logistic", {"inputs": (64,), "classes": 10})

@@ -158,5 +158,5 @@ def test_weight_decay_is_of_no_record():
     difference = [each.gradient(params, 4, None, before=params / 2).value for each in (task, decaying)]
     assert torch.allclose(difference[1], difference[0] + 0.15 * params, atol=1e-6)
     assert torch.allclose(decaying.full_gradient(params[0]), task.full_gradient(params[0]) + 0.3 * params[0], atol=1e-6)
-    with pytest.raises(TacitError, match="weight_decay must be 0 or more"):
+    with pytest.raises(TacitError, match="weight_decay must be finite and at least 0"):
         digits_task(weight_decay=-1.0)

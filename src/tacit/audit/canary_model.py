@@ -77,7 +77,7 @@ class CanaryModel(Model):
             )
             out[node, columns] = gradients[:, 0]
         if clip is not None and clip.per == "batch":
-            out[:, : self.bounded] = clip.rows(out[:, : self.bounded])
+            out[:, : self.bounded] = clip.clip_rows(out[:, : self.bounded])
         return out
 
     def _real_columns(self, params: Tensor) -> Tensor:

@@ -1,16 +1,17 @@
-"""What is learned and from which records: models, data, shards, batches, clipped gradients."""
+"""Learning tasks: models, data sets, shards, batches and clipped gradients."""
 
 from tacit.tasks.clip import Clip
 from tacit.tasks.clipping import ClipNorm, clip_norms
 from tacit.tasks.data import Dataset, datasets
 from tacit.tasks.data.checks import Label
+from tacit.tasks.evaluation import Metrics
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.layout import Layout
 from tacit.tasks.model import Model
 from tacit.tasks.models import models
 from tacit.tasks.sampling import Sampler
 from tacit.tasks.shards import shards
-from tacit.tasks.task import Metrics, Task, join
+from tacit.tasks.task import Task, join
 
 __all__ = [
     "Clip",

@@ -34,7 +34,7 @@ class Clip:
 
     >>> Clip(1.0).factor(torch.tensor([0.0, 0.5, 4.0]))
     tensor([1.0000, 1.0000, 0.2500])
-    >>> Clip(1.0, "smooth").rows(torch.tensor([[3.0, 0.0]]))
+    >>> Clip(1.0, "smooth").clip_rows(torch.tensor([[3.0, 0.0]]))
     tensor([[0.7500, 0.0000]])
     """
 
@@ -71,10 +71,10 @@ class Clip:
         bound = bound * (1 - _MARGIN * torch.finfo(norms.dtype).eps)
         return _clip_norm(self.norm).factor(norms, bound)
 
-    def rows(self, g: Tensor) -> Tensor:
+    def clip_rows(self, g: Tensor) -> Tensor:
         """Return g (n, d) with each row clipped."""
         return g * self.factor(vector_norms(g, self.degree)).unsqueeze(-1)
 
-    def at(self, nodes: slice) -> Clip:
+    def for_nodes(self, nodes: slice) -> Clip:
         """Return the clip of some of the nodes."""
         return replace(self, bound=self.bound[nodes]) if isinstance(self.bound, Tensor) else self

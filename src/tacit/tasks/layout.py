@@ -1,4 +1,4 @@
-"""Where each parameter of a model lies in the flat vector that nodes step, noise and send."""
+"""The positions of a model's parameters in the flat vector that nodes update and send."""
 
 from __future__ import annotations
 
@@ -37,30 +37,40 @@ class Layout:
     def of(
         cls, module: nn.Module, share: Sequence[str] | None = None, bounds: Literal["all", "shared"] = "shared"
     ) -> Layout:
-        """The layout of a module's trainable parameters; `share`: patterns such as `"head.*"` (None: all)."""
+        """Return the layout of a module's trainable parameters.
+
+        Args:
+            module: The module.
+            share: Patterns of the names of the shared parameters, such as `"head.*"`; None: all.
+            bounds: Whether a clip bounds the gradients of the "shared" parameters only, or of "all".
+        """
         shapes = {name: tuple(p.shape) for name, p in module.named_parameters() if p.requires_grad}
         if not shapes:
-            raise TacitError("this model has no parameter to train")
+            raise TacitError("the model has no trainable parameters")
         patterns = ["*"] if share is None else share
         if not patterns:
-            raise TacitError("share is empty; name at least one parameter, or leave share out to share all of them")
+            raise TacitError("share is empty; name at least one parameter, or omit share to share all of them")
         for pattern in patterns:
             if not any(fnmatchcase(name, pattern) for name in shapes):
-                raise TacitError(f'share pattern "{pattern}" matches no parameter; there are: {", ".join(shapes)}')
+                raise TacitError(
+                    f'share pattern "{pattern}" matches no parameter; the parameters are: {", ".join(shapes)}'
+                )
         shared = [name for name in shapes if any(fnmatchcase(name, pattern) for pattern in patterns)]
         names = shared + [name for name in shapes if name not in shared]
-        sent = sum(math.prod(shapes[k]) for k in shared)
-        every = sum(math.prod(shape) for shape in shapes.values())
-        return cls(tuple(names), tuple(shapes[k] for k in names), sent, every if bounds == "all" else sent)
+        shared_size = sum(math.prod(shapes[k]) for k in shared)
+        total = sum(math.prod(shape) for shape in shapes.values())
+        return cls(
+            tuple(names), tuple(shapes[k] for k in names), shared_size, total if bounds == "all" else shared_size
+        )
 
     @cached_property
     def d(self) -> int:
-        """Length of the vector."""
+        """The length of the vector."""
         return sum(math.prod(shape) for shape in self.shapes)
 
     @cached_property
     def columns(self) -> dict[str, slice]:
-        """Each parameter's columns of the vector."""
+        """The columns of each parameter in the vector."""
         ends = [0]
         for shape in self.shapes:
             ends.append(ends[-1] + math.prod(shape))
@@ -70,7 +80,7 @@ class Layout:
         return bool(self.columns[name].stop <= self.bounded)
 
     def flatten(self, parameters: Mapping[str, Tensor]) -> Tensor:
-        """Name to (…, *shape), joined to (…, d)."""
+        """Join named parameters (…, *shape) to vectors (…, d)."""
         parts = []
         for name, shape in zip(self.names, self.shapes, strict=True):
             value = parameters[name]
@@ -78,13 +88,13 @@ class Layout:
         return torch.cat(parts, dim=-1)
 
     def unflatten(self, params: Tensor) -> dict[str, Tensor]:
-        """(…, d) as views name to (…, *shape): writing to one writes to the vector."""
+        """Return named views (…, *shape) of vectors (…, d). Writing to a view changes the vector."""
         return {
             name: params[..., self.columns[name]].view((*params.shape[:-1], *shape))
             for name, shape in zip(self.names, self.shapes, strict=True)
         }
 
     def initial(self, module: nn.Module) -> Tensor:
-        """The module's present parameters as one vector (d,), a copy."""
+        """Return a copy of the module's current parameters as one vector (d,)."""
         values = dict(module.named_parameters())
         return self.flatten({name: values[name].detach() for name in self.names})

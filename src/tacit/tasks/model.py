@@ -1,4 +1,4 @@
-"""A model as the rest of Tacit sees it: a loss of one flat parameter vector, with per-record gradients."""
+"""Models: the loss as a function of one flat parameter vector, with per-record gradients."""
 
 from __future__ import annotations
 
@@ -20,22 +20,33 @@ from tacit.tasks.models.check import check_independence, check_loss, check_modul
 
 
 def cross_entropy(output: Tensor, target: Tensor) -> Tensor:
-    """The default loss: −log softmax(output)[target], one a record."""
+    """Return the default loss −log softmax(output)[target], one value per record."""
     return F.cross_entropy(output, target, reduction="none")
 
 
 class Model:
-    """A module with a per-record loss, or a loss of a flat vector, for n nodes at once: params (n, d).
+    """A torch module with a per-record loss, evaluated for n nodes at once with parameters (n, d).
 
-    The first `shared` columns of the vector are the parameters that `share` picks (all, when None); a clip bounds
-    the gradient of these, or of `all` parameters (`bounds`). The dtype of `params` decides that of the computation.
-    `weight_decay` · ‖params‖²/2 is part of what is minimised, but of no record's loss: it is not clipped.
+    The dtype of the parameters is the dtype of the computation. The first `shared` columns are the shared parameters,
+    the first `bounded` columns those whose gradients are clipped.
 
-    >>> model = Model(nn.Linear(3, 2))
-    >>> params = model.initial().repeat(5, 1)
-    >>> x, y, weight = torch.ones(5, 4, 3), torch.zeros(5, 4, dtype=torch.long), torch.ones(5, 4)
-    >>> model.gradient_sum(params, x, y, weight, Clip(0.1)).norm(dim=1)
-    tensor([0.4000, 0.4000, 0.4000, 0.4000, 0.4000])
+    Args:
+        module: The module. It must treat each record separately: no batch statistics, no dropout.
+        loss: Maps outputs (B, …) and targets (B, …) to losses (B,).
+        share: Patterns of the names of the shared parameters, such as `"head.*"`; None: all.
+        engine: How gradients are computed; "auto" chooses the fastest. The others are for tests and benchmarks.
+        bounds: Whether a clip bounds the gradients of the "shared" parameters only, or of "all".
+        weight_decay: Adds weight_decay · ‖params‖²/2 to the objective. It depends on no record, so it is not clipped.
+
+    Raises:
+        TacitError: If the module mixes records, or an argument is not valid.
+
+    Example:
+        >>> model = Model(nn.Linear(3, 2))
+        >>> params = model.initial().repeat(5, 1)
+        >>> x, y, weight = torch.ones(5, 4, 3), torch.zeros(5, 4, dtype=torch.long), torch.ones(5, 4)
+        >>> model.gradient_sum(params, x, y, weight, Clip(0.1)).norm(dim=1)
+        tensor([0.4000, 0.4000, 0.4000, 0.4000, 0.4000])
     """
 
     def __init__(
@@ -52,8 +63,8 @@ class Model:
         module = copy.deepcopy(module).requires_grad_(False)
         for layer in module.modules():
             if getattr(layer, "inplace", False) is True:
-                layer.inplace = False  # type: ignore[assignment]  # the ghost engine keeps what it would overwrite
-        self._start(ModuleObjective(module, loss, layout), layout.initial(module), engine, weight_decay)
+                layer.inplace = False  # type: ignore[assignment]  # the ghost engine needs the values that it would overwrite
+        self._init(ModuleObjective(module, loss, layout), layout.initial(module), engine, weight_decay)
 
     @classmethod
     def from_loss(
@@ -65,28 +76,40 @@ class Model:
         bounds: Literal["all", "shared"] = "shared",
         weight_decay: float = 0.0,
     ) -> Model:
-        """The model whose loss on one record is `loss(params (d,), x, y)`, differentiable by torch.func.
+        """Create a model from a loss function of a flat parameter vector.
 
-        >>> mean = Model.from_loss(lambda w, x, y: ((w - x) ** 2).sum() / 2, torch.zeros(2))
-        >>> x, y, weight = torch.ones(1, 3, 2), torch.zeros(1, 3), torch.ones(1, 3)
-        >>> mean.gradient_sum(torch.zeros(1, 2), x, y, weight, None)
-        tensor([[-3., -3.]])
+        Args:
+            loss: `loss(params, x, y)` for params (d,) and one record: a scalar, differentiable by torch.func.
+            initial: The initial parameters (d,).
+            shared: How many of the first parameters are shared; None: all.
+            engine: See `Model`.
+            bounds: See `Model`.
+            weight_decay: See `Model`.
+
+        Example:
+            >>> mean = Model.from_loss(lambda w, x, y: ((w - x) ** 2).sum() / 2, torch.zeros(2))
+            >>> x, y, weight = torch.ones(1, 3, 2), torch.zeros(1, 3), torch.ones(1, 3)
+            >>> mean.gradient_sum(torch.zeros(1, 2), x, y, weight, None)
+            tensor([[-3., -3.]])
         """
         d = initial.numel()
         shared = d if shared is None else shared
         if initial.dim() != 1 or not 1 <= shared <= d:
-            raise TacitError(f"a loss needs an initial vector (d,) and 1 to d shared entries, not {shared} of {d}")
+            raise TacitError(
+                f"initial must be a vector (d,) and shared must be 1 to d = {d}; "
+                f"got shape {tuple(initial.shape)} and shared = {shared}"
+            )
         parts = {"shared": (shared,)} | ({"local": (d - shared,)} if shared < d else {})
         layout = Layout(tuple(parts), tuple(parts.values()), shared, d if bounds == "all" else shared)
         model = cls.__new__(cls)
-        model._start(FunctionObjective(loss, layout), initial.detach().clone(), engine, weight_decay)
+        model._init(FunctionObjective(loss, layout), initial.detach().clone(), engine, weight_decay)
         return model
 
-    def _start(
+    def _init(
         self, objective: ModuleObjective | FunctionObjective, initial: Tensor, engine: Engine, weight_decay: float
     ) -> None:
         if not 0 <= weight_decay < math.inf:
-            raise TacitError(f"weight_decay must be 0 or more and finite, not {weight_decay}")
+            raise TacitError(f"weight_decay must be finite and at least 0, got {weight_decay}")
         self.weight_decay = weight_decay
         self.layout = layout = objective.layout
         self.d, self.shared, self.bounded = layout.d, layout.shared, layout.bounded
@@ -96,12 +119,15 @@ class Model:
 
     @property
     def classifies(self) -> bool:
-        """Whether there are outputs to compare with the labels; a bare loss function has none."""
+        """Whether the model has outputs to compare with the labels. A loss function has none."""
         return isinstance(self._objective, ModuleObjective)
 
     def smoothness(self, square: float) -> float | None:
-        """The L of the losses of records with ‖x‖² up to `square`, where it is known: one linear layer's outputs into
-        the default loss, whose Hessian is (diag p − ppᵀ) ⊗ xxᵀ, biases counting as an input of 1; else None."""
+        """Return the smoothness constant L of the loss for records with ‖x‖² ≤ `square`; None if it is not known.
+
+        It is known for one linear layer with the default loss: the Hessian is (diag p − ppᵀ) ⊗ xxᵀ, where a bias counts
+        as an additional input of 1.
+        """
         objective = self._objective
         if not isinstance(objective, ModuleObjective) or objective.loss is not cross_entropy:
             return None
@@ -111,30 +137,32 @@ class Model:
         return (square + (layers[0].bias is not None)) / 2
 
     def initial(self) -> Tensor:
-        """The parameters (d,) the model came with."""
+        """Return a copy of the initial parameters (d,)."""
         return self._initial.clone()
 
     def outputs(self, params: Tensor, x: Tensor) -> Tensor:
-        """What the module says, (B, …), for one parameter vector (d,) and records x (B, …)."""
+        """Return the module's outputs (B, …) for one parameter vector (d,) and records x (B, …)."""
         if not isinstance(self._objective, ModuleObjective):
-            raise TacitError("this model is a loss function: it has losses but no outputs")
+            raise TacitError("this model was created from a loss function, so it has losses but no outputs")
         with torch.no_grad():
-            return self._objective.outputs(self.layout.unflatten(params), self._like(params, x))
+            return self._objective.outputs(self.layout.unflatten(params), self._match_dtype(params, x))
 
     def scores(self, params: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Each record's loss (B,), and whether it is classified rightly (NaN where there are no classes), for one
-        parameter vector (d,)."""
+        """Return losses (B,) and correctness (B,) of records for one parameter vector (d,).
+
+        Correctness is 1 or 0. It is NaN for a model without outputs.
+        """
         if not isinstance(self._objective, ModuleObjective):
             losses = self.losses(params[None], x[None], y[None])[0]
             return losses, torch.full_like(losses, torch.nan)
         output = self.outputs(params, x)
-        losses = self._objective.compared(self.layout.unflatten(params), output, y)
+        losses = self._objective.losses_of_outputs(self.layout.unflatten(params), output, y)
         return losses, (output.argmax(1) == y).to(params.dtype)
 
     def losses(self, params: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        """Each record's loss (n, B), for params (n, d), x (n, B, …), y (n, B)."""
-        self._fits(params)
-        return self._gradients.losses(params, self._like(params, x), y)
+        """Return each record's loss (n, B), for params (n, d), x (n, B, …), y (n, B)."""
+        self._check_shape(params)
+        return self._gradients.losses(params, self._match_dtype(params, x), y)
 
     def gradient_sum(
         self,
@@ -146,30 +174,38 @@ class Model:
         out: Tensor | None = None,
         before: Tensor | None = None,
     ) -> Tensor:
-        """Σ_b weight_b · factor(‖∇_bounded ℓ_b‖) · ∇ℓ_b, (n, d); weight (n, B) is 0 where a record is padding.
+        """Return Σ_b weight_b · factor(‖∇_bounded ℓ_b‖) · ∇ℓ_b (n, d).
 
-        The factor applies to the bounded columns only; the others are a plain weighted sum. A clip per
-        batch applies to the bounded part of the weighted sum instead (with weights 1/B, to the mean). `out`
-        (n, d), if given, is written and returned. With `before` (n, d), ∇ℓ_b is the gradient less that at `before`.
+        The factor applies to the bounded columns only; the other columns are a weighted sum without clipping. A clip
+        per batch applies to the bounded columns of the weighted sum instead (with weights 1/B, of the mean).
+
+        Args:
+            params: The nodes' parameters (n, d).
+            x: The records (n, B, …).
+            y: The labels (n, B).
+            weight: The records' weights (n, B); 0 for padding.
+            clip: The bound; None: no clipping.
+            out: A tensor (n, d) for the result; None: a new one.
+            before: Earlier parameters (n, d). If given, ∇ℓ_b is the gradient at `params` minus that at `before`.
         """
-        self._fits(params)
-        x, weight = self._like(params, x), weight.to(params.dtype)
-        self._check(x, y)
+        self._check_shape(params)
+        x, weight = self._match_dtype(params, x), weight.to(params.dtype)
+        self._check_records_independent(x, y)
         return self._gradients.sum(params, x, y, weight, clip, out, before)
 
-    def _fits(self, params: Tensor) -> None:
+    def _check_shape(self, params: Tensor) -> None:
         if params.dim() != 2 or params.shape[1] != self.d:
-            raise TacitError(f"parameters have shape {tuple(params.shape)}; this model takes (nodes, {self.d})")
+            raise TacitError(f"parameters must have shape (nodes, {self.d}), got {tuple(params.shape)}")
 
-    def _like(self, params: Tensor, x: Tensor) -> Tensor:
-        """Records in the dtype of the parameters, and the module's frozen parameters and buffers too."""
+    def _match_dtype(self, params: Tensor, x: Tensor) -> Tensor:
+        """Return x in the dtype of the parameters; convert the module's frozen parameters and buffers to it."""
         if isinstance(self._objective, ModuleObjective) and params.dtype != self._dtype:
             self._objective.module.to(params.dtype)
             self._dtype = params.dtype
         return x.to(params.dtype) if x.is_floating_point() else x
 
-    def _check(self, x: Tensor, y: Tensor) -> None:
-        """Once, on the first two records seen: that module and loss treat each record alone."""
+    def _check_records_independent(self, x: Tensor, y: Tensor) -> None:
+        """Check once, on the first two records, that module and loss treat each record separately."""
         x, y = x.flatten(0, 1)[:2], y.flatten(0, 1)[:2]
         if not self._checked and len(x) == 2:
             assert isinstance(self._objective, ModuleObjective)

@@ -1,11 +1,10 @@
-"""What is learned, from which records: a model, a loss and every hosted node's shard."""
+"""The learning task: a model, a loss and the shard of every hosted node."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
 from functools import cached_property, partial
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,35 +18,45 @@ from tacit.privacy.noise import Noise
 from tacit.tasks.batch_loader import BatchLoader
 from tacit.tasks.clip import Clip
 from tacit.tasks.data import Dataset
+from tacit.tasks.evaluation import Metrics, evaluate
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.model import Model
 from tacit.tasks.sampling import Draw, Sampler
-
-_TEST_BATCH = 2048  # records tested at once
-
-
-class Metrics(NamedTuple):
-    """On the test set, which belongs to no node: reporting it tells nothing about the records."""
-
-    loss: float
-    accuracy: float
 
 
 class Task:
     """The records of the hosted nodes and the model they train.
 
-    `nodes` are the global ids of the rows; by default all shards are hosted here. `gradient` is the only way
-    from the records to an algorithm, and what it returns can leave the node only by a mechanism's `release`. `noise` is
-    the nodes' secret; `public` randomness is drawn alike by all nodes of a network.
+    Privacy:
+        An algorithm reads the records only through `gradient`. The value it returns leaves the node only through
+        the `release` of a mechanism.
 
-    >>> from tacit.tasks import datasets, models, shards
-    >>> data = datasets.build("digits")
-    >>> module = models.build("logistic", {"inputs": data.inputs, "classes": data.classes})
-    >>> parts = shards["iid"](data.y.numpy(), 4, 0)
-    >>> task = Task(Model(module), data, parts, batch=16)
-    >>> g = task.gradient(task.initial(), step=0, clip=Clip(1.0))
-    >>> tuple(g.value.shape), g.sensitivity.tolist()  # C / B: the sum moves by at most C, the mean by C / B
-    ((4, 650), [0.0625, 0.0625, 0.0625, 0.0625])
+    Args:
+        model: The model that every node trains.
+        data: The training and test records.
+        shards: The indices of each hosted node's records in the training set, one array per node.
+        batch: The expected batch size per node; None: all records.
+        sampling: How the records of a batch are drawn.
+        relation: Which data sets are neighbours; None: the default of the sampling.
+        epochs: After how many epochs the records are shuffled again, for sampling by permutation.
+        noise: The source of the nodes' secret noise; None: seed 0, a simulation.
+        ledger: Records every release; None: a new ledger in memory.
+        nodes: The global ids of the hosted nodes, one per shard; None: 0, 1, …
+        dtype: The precision of parameters and gradients.
+        public: Public randomness, the same at every node of the network; None: derived from `noise`.
+
+    Raises:
+        TacitError: If a shard is empty or an argument is not valid.
+
+    Example:
+        >>> from tacit.tasks import datasets, models, shards
+        >>> data = datasets.build("digits")
+        >>> module = models.build("logistic", {"inputs": data.inputs, "classes": data.classes})
+        >>> parts = shards["iid"](data.y.numpy(), 4, 0)
+        >>> task = Task(Model(module), data, parts, batch=16)
+        >>> g = task.gradient(task.initial(), step=0, clip=Clip(1.0))
+        >>> tuple(g.value.shape), g.sensitivity.tolist()  # one record moves the sum by at most C, the mean by C / B
+        ((4, 650), [0.0625, 0.0625, 0.0625, 0.0625])
     """
 
     def __init__(
@@ -74,9 +83,11 @@ class Task:
         self.sizes = np.array([len(shard) for shard in shards], np.int64)
         if self.sizes.min() < 1:
             raise TacitError(
-                f"node {self.nodes[self.sizes.argmin()]} has no records: use fewer nodes or another sharding"
+                f"node {self.nodes[self.sizes.argmin()]} has no records; use fewer nodes or another sharding"
             )
-        self._like = partial(Task, batch=batch, sampling=sampling, relation=relation, epochs=epochs, dtype=dtype)
+        self._with_same_settings = partial(
+            Task, batch=batch, sampling=sampling, relation=relation, epochs=epochs, dtype=dtype
+        )
         self.sampler = Sampler(self.sizes, batch, sampling, self.nodes, self.noise, relation, epochs)
         self._loader = BatchLoader(data, shards)
         self.draws = 0
@@ -84,23 +95,27 @@ class Task:
 
     @property
     def n(self) -> int:
-        """Nodes hosted here."""
+        """The number of hosted nodes."""
         return len(self.shards)
 
     @property
     def d(self) -> int:
-        """Parameters of the model."""
+        """The number of parameters of the model."""
         return self.model.d
 
     def host(self, rows: Sequence[int], ledger: Ledger | None = None) -> Task:
-        """The same task with only these rows' nodes and their records, as another process would host it: nothing
-        changeable is shared."""
+        """Return a task that hosts only some of the nodes, as a separate process would, without shared mutable state.
+
+        Args:
+            rows: The rows of the nodes to host.
+            ledger: The ledger of the new task; None: a new one in memory.
+        """
         parts = [self.shards[row] for row in rows]
-        held, places = np.unique(np.concatenate(parts), return_inverse=True)
-        return self._like(
+        records, positions = np.unique(np.concatenate(parts), return_inverse=True)
+        return self._with_same_settings(
             copy.deepcopy(self.model),
-            self.data.only(held),
-            np.split(places, np.cumsum([len(part) for part in parts])[:-1]),
+            self.data.subset(records),
+            np.split(positions, np.cumsum([len(part) for part in parts])[:-1]),
             noise=self.noise,
             public=self.public,
             ledger=ledger,
@@ -108,26 +123,26 @@ class Task:
         )
 
     def initial(self) -> Tensor:
-        """(n, d): every node starts from the same parameters."""
+        """Return the initial parameters (n, d), the same for every node."""
         return self.model.initial().to(self.dtype).repeat(self.n, 1)
 
     def split(self, params: Tensor) -> tuple[Tensor, Tensor]:
-        """Parameters (n, d) as those that are shared and those that stay at their node."""
+        """Split parameters (n, d) into those that are shared and those that stay at their node."""
         return params[:, : self.model.shared], params[:, self.model.shared :]
 
     @property
     def sampling(self) -> Sampling:
-        """How records are drawn, as far as it may be accounted.
+        """The sampling that the accountant may use.
 
-        Local parameters that learn without noise remember records of earlier draws, so no record can count on
-        not having been drawn.
+        Local parameters that are trained without noise depend on the records of earlier draws. A record then influences
+        later gradients even if it is not drawn, so there is no amplification by sampling.
         """
         drawn = self.sampler.sampling
-        return drawn if self._forgets else Sampling("none", np.ones(self.n), drawn.relation)
+        return drawn if self._all_parameters_bounded else Sampling("none", np.ones(self.n), drawn.relation)
 
     @property
-    def _forgets(self) -> bool:
-        """Whether all that a node remembers of its records has noise on it."""
+    def _all_parameters_bounded(self) -> bool:
+        """Whether every parameter of a node is trained with clipped gradients, and none without noise."""
         return self.model.bounded == self.d
 
     def gradient(
@@ -138,11 +153,20 @@ class Task:
         purpose: str = "gradient",
         before: Tensor | None = None,
     ) -> Bounded:
-        """The mean gradient of draw `step` at each node's row of `params`: its bounded columns, and beside them in
-        `local` the others.
+        """Return each node's mean gradient over the records of one draw.
 
-        It divides by the *expected* batch size, which is public; the realised one depends on the records. With `before`
-        it is each record's gradient at `params` less that at `before` which is clipped and averaged.
+        The sum is divided by the *expected* batch size, which is public. The actual size depends on the records.
+
+        Args:
+            params: The nodes' parameters (n, d).
+            step: The number of the draw.
+            clip: The bound on the gradients; None: no bound, and the result has no sensitivity.
+            purpose: What the gradient is for, as the ledger records it.
+            before: Earlier parameters (n, d). If given, the difference of each record's gradients at `params` and at
+                `before` is clipped and averaged.
+
+        Returns:
+            The gradients of the bounded columns as `value`, those of the other columns as `local`.
         """
         drawn = self.sampler.draw(step)
         weight = drawn.weight.to(self.dtype) / torch.from_numpy(self.sampler.batch[:, None]).to(self.dtype)
@@ -163,14 +187,14 @@ class Task:
 
     @cached_property
     def smoothness(self) -> float | None:
-        """The L of every hosted record's loss, where it is known: for logistic regression (Böhning's bound)."""
-        held = torch.from_numpy(np.unique(np.concatenate(self.shards)))
-        squares = torch.linalg.vector_norm(self.data.x[held].flatten(1), dim=1).square()
+        """The smoothness L of every hosted record's loss (Böhning's bound for logistic regression), or None."""
+        records = torch.from_numpy(np.unique(np.concatenate(self.shards)))
+        squares = torch.linalg.vector_norm(self.data.x[records].flatten(1), dim=1).square()
         return self.model.smoothness(float(squares.max()))
 
     @property
     def release_context(self) -> ReleaseContext:
-        """Whose values these are: what a mechanism needs to release them."""
+        """What a mechanism needs to release values of these nodes."""
         return ReleaseContext(self.nodes, self.ledger, self.noise)
 
     def _sum(
@@ -181,45 +205,45 @@ class Task:
         before: Tensor | None = None,
         distinct: int | None = None,
     ) -> Tensor:
-        """Σ_b weight_b ∇ℓ_b over each node's drawn records, clipped, and the gradient of the model's weight decay."""
+        """Return Σ_b weight_b ∇ℓ_b over each node's drawn records, clipped, plus the gradient of the weight decay."""
         value = torch.empty_like(params)
         for rows, x, y in self._loader.batches(drawn, distinct):
             weight, earlier = drawn.weight[rows, : y.shape[1]], None if before is None else before[rows]
-            self.model.gradient_sum(params[rows], x, y, weight, clip and clip.at(rows), value[rows], earlier)
-        if self.model.weight_decay:  # of no record: nothing to clip
+            self.model.gradient_sum(params[rows], x, y, weight, clip and clip.for_nodes(rows), value[rows], earlier)
+        if self.model.weight_decay:  # depends on no record, so it is not clipped
             value.add_(params if before is None else params - before, alpha=self.model.weight_decay)
         return value
 
     def sensitivity(self, clip: Clip) -> npt.NDArray[np.float64]:
-        """How far one record moves the mean: by C / B where it is added to or removed from the sum, by 2C / B where it
-        is replaced; a clipped *batch* can swing from one side of its ball to the other. So can the sum of a whole batch
-        at local parameters that have learnt from the record without noise: it moves the gradients of all others."""
+        """Return the sensitivity (n,) of the mean gradient to one record.
+
+        It is C / B if a record is added or removed and 2C / B if it is replaced. A clipped *batch* can change by 2C.
+        If local parameters are trained without noise, a record influences them and through them the gradients of all
+        other records. Each of these can then change by 2C.
+        """
         bound = np.broadcast_to(np.asarray(clip.bound, np.float64), (self.n,))
         if clip.per == "batch":
             return 2.0 * bound
         added = self.sampler.sampling.relation == "add-remove"
-        if self._forgets:
+        if self._all_parameters_bounded:
             return (1.0 if added else 2.0) * bound / self.sampler.batch
-        most = self.sizes if self.sampler.kind == "poisson" else self.sampler.batch
-        return (2.0 * most + (1.0 if added else 0.0)) * bound / self.sampler.batch
+        largest_batch = self.sizes if self.sampler.kind == "poisson" else self.sampler.batch
+        return (2.0 * largest_batch + (1.0 if added else 0.0)) * bound / self.sampler.batch
 
     def full_gradient(self, params: Tensor) -> Tensor:
-        """∇f_i (n, d) over all records of each node at one vector (d,): a measurement, which nothing protects."""
-        sizes, places = torch.from_numpy(self.sizes)[:, None], torch.arange(self._loader.records.shape[1])
-        weight = (places < sizes).to(self.dtype) / sizes
-        return self._sum(params.repeat(self.n, 1), Draw(places.repeat(self.n, 1), weight), None)
+        """Return ∇f_i (n, d) over all records of each node, at one parameter vector (d,).
 
-    @torch.no_grad()
+        This is a measurement for experiments. It has no privacy protection.
+        """
+        sizes, positions = torch.from_numpy(self.sizes)[:, None], torch.arange(self._loader.records.shape[1])
+        weight = (positions < sizes).to(self.dtype) / sizes
+        return self._sum(params.repeat(self.n, 1), Draw(positions.repeat(self.n, 1), weight), None)
+
     def evaluate(self, params: Tensor) -> Metrics:
-        """Loss and accuracy of one model (d,) on the test set; a bare loss function has no accuracy (NaN)."""
-        loss = right = 0.0
-        for start in range(0, len(self.data.test_y), _TEST_BATCH):
-            part = slice(start, start + _TEST_BATCH)
-            losses, rightly = self.model.scores(params, self.data.test_x[part].to(self.dtype), self.data.test_y[part])
-            loss, right = loss + float(losses.sum()), right + float(rightly.sum())
-        return Metrics(loss / len(self.data.test_y), right / len(self.data.test_y))
+        """Return loss and accuracy of one model (d,) on the test set. The accuracy of a loss function is NaN."""
+        return evaluate(self.model, params, self.data.test_x, self.data.test_y, self.dtype)
 
 
 def join(shared: Tensor, local: Tensor | None) -> Tensor:
-    """Rows of whole models (n, d) from shared and local parameters; where there are no local ones nothing is copied."""
+    """Join shared and local parameters to models (n, d). Without local parameters, nothing is copied."""
     return shared if local is None or not local.shape[1] else torch.cat([shared, local], 1)

@@ -1,4 +1,4 @@
-"""Data that need no file: scikit-learn's embedded digits, and records drawn from a logistic model."""
+"""Data sets without files: scikit-learn's digits, and records drawn from a logistic model."""
 
 import numpy as np
 import torch
@@ -9,7 +9,7 @@ from tacit.tasks.data.dataset import Dataset, Normalise, datasets
 
 @datasets.register("digits")
 def digits(limit: int | None = None, normalise: Normalise = "none") -> Dataset:
-    """1,797 handwritten digits of 8 × 8 pixels, embedded: no download.
+    """1,797 handwritten digits of 8 × 8 pixels, included in scikit-learn: no download.
 
     >>> digits()
     Dataset digits: 1437 records of (1, 8, 8) in 10 classes, 360 for testing
@@ -30,20 +30,20 @@ def synthetic_logistic(
     seed: int = 0,
     normalise: Normalise = "none",
 ) -> Dataset:
-    """Records drawn from a logistic model with a random w, the size of LT-ADMM-DP's example.
+    """Records drawn from a logistic model with random weights, with the size of LT-ADMM-DP's example.
 
-    a, w ~ N(0, I); the label is 1 where aᵀw + noise·e > 0 with e standard logistic, so that
-    P(1 | a) = 1/(1 + exp(−aᵀw/noise)); noise = 0 makes the classes separable. The paper gives no
-    generator: this is ours.
+    a, w ~ N(0, I). The label is 1 if aᵀw + noise·e > 0 with e standard logistic, so that
+    P(1 | a) = 1/(1 + exp(−aᵀw/noise)). With noise = 0 the classes are separable. The paper does not define a generator;
+    this one is our own.
 
     >>> synthetic_logistic(records=100, dimension=3)
     Dataset synthetic-logistic: 100 records of (3,) in 2 classes, 1000 for testing
     """
     for name, value in (("records", records), ("dimension", dimension), ("test_records", test_records)):
         if value < 1:
-            raise TacitError(f"data set synthetic-logistic: {name} must be at least 1, not {value}")
+            raise TacitError(f"data set synthetic-logistic: {name} must be at least 1, got {value}")
     if not 0 <= noise < np.inf:
-        raise TacitError(f"data set synthetic-logistic: noise must be at least 0 and finite, not {noise}")
+        raise TacitError(f"data set synthetic-logistic: noise must be finite and at least 0, got {noise}")
     rng = np.random.default_rng(seed)
     w = rng.standard_normal(dimension)
     a = rng.standard_normal((records + test_records, dimension))

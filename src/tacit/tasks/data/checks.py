@@ -1,4 +1,4 @@
-"""What arrays must be before they count as data; every refusal says which set, which part and where."""
+"""Checks and conversions of arrays; every error names the data set, the array and the position."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,92 +14,93 @@ Values = ArrayLike | torch.Tensor
 Label = str | int | float
 
 
-def sound(name: str, part: str, x: Array, y: Array) -> None:
-    """Refuse records and labels of odd shape, of different number, empty, or not finite."""
+def check_records(name: str, part: str, x: Array, y: Array) -> None:
+    """Raise if records and labels have wrong shapes or different lengths, are empty or not finite."""
     if x.ndim < 2 or y.ndim != 1:
         raise TacitError(
-            f"data set {name}: {part}x must be records × features and {part}y one label a record, "
-            f"not of shape {x.shape} and {y.shape}"
+            f"data set {name}: {part}x must have shape (records, features, …) and {part}y (records,), "
+            f"got {x.shape} and {y.shape}"
         )
     if len(x) != len(y):
-        raise TacitError(f"data set {name}: {part}x has {len(x)} records but {part}y {len(y)} labels")
+        raise TacitError(f"data set {name}: {part}x has {len(x)} records but {part}y has {len(y)} labels")
     if x.size == 0:
-        raise TacitError(f"data set {name}: {part}x is empty, of shape {x.shape}")
-    finite(name, f"{part}x", x)
-    finite(name, f"{part}y", y)
+        raise TacitError(f"data set {name}: {part}x is empty (shape {x.shape})")
+    check_finite(name, f"{part}x", x)
+    check_finite(name, f"{part}y", y)
 
 
-def finite(name: str, what: str, values: Array) -> None:
-    """Refuse NaN and infinity, by count and first place."""
-    if values.dtype.kind != "f" or (good := np.isfinite(values)).all():
+def check_finite(name: str, what: str, values: Array) -> None:
+    """Raise if there are NaN or infinite values, with their count and the position of the first."""
+    if values.dtype.kind != "f" or (is_finite := np.isfinite(values)).all():
         return
-    places = np.argwhere(~good)
-    row, *column = (int(i) for i in places[0])
-    count = "1 NaN or infinite value" if len(places) == 1 else f"{len(places)} NaN or infinite values"
-    at = f", column {column[0] if len(column) == 1 else tuple(column)}" if column else ""
-    raise TacitError(f"data set {name}: {what} holds {count}, first at row {row}{at} (from 0)")
+    positions = np.argwhere(~is_finite)
+    row, *column = (int(i) for i in positions[0])
+    count = "1 NaN or infinite value" if len(positions) == 1 else f"{len(positions)} NaN or infinite values"
+    column_text = f", column {column[0] if len(column) == 1 else tuple(column)}" if column else ""
+    raise TacitError(f"data set {name}: {what} has {count}, first at row {row}{column_text} (counted from 0)")
 
 
-def splittable(name: str, test: float, y: Array) -> None:
-    """Refuse a share that leaves a class without records to train on or to test on."""
+def check_test_share(name: str, test: float, y: Array) -> None:
+    """Raise if a split by this share leaves a class without training or test records."""
     if not 0 < test < 1:
-        raise TacitError(f"data set {name}: test = {test} must be a share between 0 and 1")
+        raise TacitError(f"data set {name}: test must be a share in (0, 1), got {test}")
     values, counts = np.unique(y, return_counts=True)
     if counts.min() < 2:
         raise TacitError(
             f"data set {name}: class {values[counts.argmin()]} has 1 record; "
-            "to train and to test every class needs at least 2"
+            "every class needs at least 2, one for training and one for testing"
         )
-    held = int(np.ceil(test * len(y)))
-    if min(held, len(y) - held) < len(values):
+    test_records = int(np.ceil(test * len(y)))
+    if min(test_records, len(y) - test_records) < len(values):
         raise TacitError(
-            f"data set {name}: test = {test} leaves {len(y) - held} records to train and {held} to test, "
-            f"fewer than the {len(values)} classes"
+            f"data set {name}: test = {test} leaves {len(y) - test_records} training and {test_records} test records; "
+            f"both need at least {len(values)}, the number of classes"
         )
 
 
-def array(values: Values, name: str, what: str) -> Array:
-    """Numbers or text, as numpy."""
+def as_array(values: Values, name: str, what: str) -> Array:
+    """Return numbers or text as a numpy array."""
     try:
         result = np.asarray(values.detach().cpu() if isinstance(values, torch.Tensor) else values)
     except ValueError:
-        raise TacitError(f"data set {name}: the rows of {what} differ in length; all must be alike") from None
+        raise TacitError(f"data set {name}: the rows of {what} must have the same length") from None
     if result.dtype.kind not in "biufUS":
-        raise TacitError(f"data set {name}: {what} holds {result.dtype} values; numbers are needed")
+        raise TacitError(f"data set {name}: {what} must contain numbers, got {result.dtype} values")
     return result
 
 
-def records(values: Values, name: str, what: str) -> Array:
-    """Numbers, as float32."""
-    result = array(values, name, what)
+def as_records(values: Values, name: str, what: str) -> Array:
+    """Return numbers as a float32 array."""
+    result = as_array(values, name, what)
     if result.dtype.kind in "US":
-        raise TacitError(f"data set {name}: {what} holds text; numbers are needed")
-    with np.errstate(over="ignore"):  # becomes infinite, which is refused by place
+        raise TacitError(f"data set {name}: {what} must contain numbers, got text")
+    with np.errstate(over="ignore"):  # too large numbers become infinite, which check_finite reports
         return result.astype(np.float32)
 
 
-def coded(y: Array, labels: Sequence[Label], name: str, what: str) -> Array:
-    """Each label's place in `labels`.
+def encode_labels(y: Array, labels: Sequence[Label], name: str, what: str) -> Array:
+    """Return the position of each label in `labels`.
 
-    >>> coded(np.array(["no", "yes", "no"]), ["yes", "no"], "mine", "y")
+    >>> encode_labels(np.array(["no", "yes", "no"]), ["yes", "no"], "mine", "y")
     array([1, 0, 1])
-    >>> coded(np.array([1, 7]), [0, 1], "mine", "y")
+    >>> encode_labels(np.array([1, 7]), [0, 1], "mine", "y")
     Traceback (most recent call last):
-    tacit.errors.TacitError: data set mine: label 7 at row 1 of y (from 0) is none of the labels 0, 1
+    tacit.errors.TacitError: data set mine: label 7 at row 1 of y (counted from 0) is not one of the labels 0, 1
     """
     known = np.asarray(labels)
     if known.ndim != 1 or len(np.unique(known)) != len(known):
-        raise TacitError(f"data set {name}: labels must be a list of different values, not {labels}")
+        raise TacitError(f"data set {name}: labels must be a list of different values, got {labels}")
     if (known.dtype.kind in "US") == (y.dtype.kind in "US"):
-        strange = np.flatnonzero(~np.isin(y, known))
+        unlisted = np.flatnonzero(~np.isin(y, known))
     else:
-        strange = np.arange(len(y))
-    if len(strange):
-        row = int(strange[0])
-        some = ", ".join(map(str, labels[:10])) + ("…" if len(labels) > 10 else "")
+        unlisted = np.arange(len(y))
+    if len(unlisted):
+        row = int(unlisted[0])
+        first_labels = ", ".join(map(str, labels[:10])) + ("…" if len(labels) > 10 else "")
         raise TacitError(
-            f"data set {name}: label {y[row]} at row {row} of {what} (from 0) is none of the labels {some}"
+            f"data set {name}: label {y[row]} at row {row} of {what} (counted from 0) is not one of "
+            f"the labels {first_labels}"
         )
     order = np.argsort(known)
-    place: Array = order[np.searchsorted(known[order], y)]
-    return place.astype(np.int64)
+    positions: Array = order[np.searchsorted(known[order], y)]
+    return positions.astype(np.int64)

@@ -1,4 +1,4 @@
-"""The one form data take in Tacit: records and labels, for training and for testing, known to be sound."""
+"""Labelled records for training and testing, checked when they are created."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,14 +18,14 @@ Normalise = Literal["none", "unit"]
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Labelled records: `x` (M, *inputs) float32, `y` (M,) int64 in 0 … classes−1, and the same for the test.
+    """Labelled records: `x` (M, *inputs) float32, `y` (M,) int64 in 0 … classes−1, and the same for testing.
 
     >>> data = Dataset.from_arrays([[0.0], [1.0], [2.0], [3.0]], ["no", "no", "yes", "yes"], test=0.5)
     >>> data
     Dataset data: 2 records of (1,) in 2 classes, 2 for testing
     >>> Dataset.from_arrays([[0.0], [float("nan")]], [0, 1], name="my")
     Traceback (most recent call last):
-    tacit.errors.TacitError: data set my: x holds 1 NaN or infinite value, first at row 1, column 0 (from 0)
+    tacit.errors.TacitError: data set my: x has 1 NaN or infinite value, first at row 1, column 0 (counted from 0)
     """
 
     name: str
@@ -37,18 +37,20 @@ class Dataset:
 
     def __post_init__(self) -> None:
         if self.classes < 2:
-            raise self._wrong(f"there is {self.classes} class of labels; at least 2 are needed to learn")
+            raise self._error(f"the labels have {self.classes} class; at least 2 are needed")
         for part, x, y in (("", self.x, self.y), ("test_", self.test_x, self.test_y)):
             if x.dtype != torch.float32 or y.dtype != torch.int64:
-                raise self._wrong(f"{part}x must be float32 and {part}y int64, not {x.dtype} and {y.dtype}")
-            checks.sound(self.name, part, x.numpy(), y.numpy())
-            out = (y < 0) | (y >= self.classes)
-            if out.any():
-                row = int(out.nonzero()[0])
-                raise self._wrong(f"label {int(y[row])} at row {row} of {part}y is outside 0 … {self.classes - 1}")
+                raise self._error(f"{part}x must be float32 and {part}y int64, got {x.dtype} and {y.dtype}")
+            checks.check_records(self.name, part, x.numpy(), y.numpy())
+            invalid = (y < 0) | (y >= self.classes)
+            if invalid.any():
+                row = int(invalid.nonzero()[0])
+                raise self._error(f"label {int(y[row])} at row {row} of {part}y is not in 0 … {self.classes - 1}")
         if self.x.shape[1:] != self.test_x.shape[1:]:
-            here, there = tuple(self.x.shape[1:]), tuple(self.test_x.shape[1:])
-            raise self._wrong(f"training records have shape {here}, test records {there}; they must agree")
+            train, test = tuple(self.x.shape[1:]), tuple(self.test_x.shape[1:])
+            raise self._error(
+                f"training records have shape {train}, test records {test}; they must have the same shape"
+            )
 
     def __repr__(self) -> str:
         sizes = f"{len(self.x)} records of {self.inputs} in {self.classes} classes"
@@ -56,13 +58,13 @@ class Dataset:
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """Shape of one record."""
+        """The shape of one record."""
         return tuple(self.x.shape[1:])
 
-    def only(self, records: npt.NDArray[np.int64]) -> "Dataset":
-        """The same with these training records alone, copied."""
-        kept = torch.from_numpy(records)
-        return replace(self, x=self.x[kept], y=self.y[kept])
+    def subset(self, records: npt.NDArray[np.int64]) -> "Dataset":
+        """Return a data set with copies of these training records; the test set stays the same."""
+        index = torch.from_numpy(records)
+        return replace(self, x=self.x[index], y=self.y[index])
 
     @classmethod
     def from_arrays(
@@ -74,24 +76,33 @@ class Dataset:
         name: str = "data",
         labels: Sequence[Label] | None = None,
     ) -> "Dataset":
-        """Any arrays; `test` is a stratified share of them, or the test's own (x, y).
+        """Create a data set from arrays.
 
-        Classes 0 … C−1 are the label values in sorted order, or in the order of `labels`. Sites that train
-        together must give `labels`: one that lacks a class would otherwise number the rest differently.
+        Args:
+            x: The records, records × features.
+            y: The labels, one per record: numbers or text.
+            test: The share of the records to hold out for testing (stratified), or test records and labels (x, y).
+            seed: The seed of the split.
+            name: The name in reports and error messages.
+            labels: The label values in the order of the classes 0 … C−1; None: the values in sorted order. Sites that
+                train together must set it. Otherwise a site without records of some class numbers them differently.
+
+        Raises:
+            TacitError: If shapes, lengths, values or labels are not valid.
         """
-        train, train_y = checks.records(x, name, "x"), checks.array(y, name, "y")
-        checks.sound(name, "", train, train_y)
+        train, train_y = checks.as_records(x, name, "x"), checks.as_array(y, name, "y")
+        checks.check_records(name, "", train, train_y)
         if labels is None:
             labels = np.unique(train_y).tolist()
-        codes = checks.coded(train_y, labels, name, "y")
+        codes = checks.encode_labels(train_y, labels, name, "y")
         if isinstance(test, tuple):
-            held, held_y = checks.records(test[0], name, "test_x"), checks.array(test[1], name, "test_y")
-            checks.sound(name, "test_", held, held_y)
-            held_codes = checks.coded(held_y, labels, name, "test_y")
+            held, held_y = checks.as_records(test[0], name, "test_x"), checks.as_array(test[1], name, "test_y")
+            checks.check_records(name, "test_", held, held_y)
+            held_codes = checks.encode_labels(held_y, labels, name, "test_y")
         else:
             from sklearn.model_selection import train_test_split  # slow to import
 
-            checks.splittable(name, test, train_y)
+            checks.check_test_share(name, test, train_y)
             train, held, codes, held_codes = train_test_split(
                 train, codes, test_size=test, random_state=seed, stratify=codes
             )
@@ -99,30 +110,32 @@ class Dataset:
         return cls(name, x, y, test_x, test_y, classes=len(labels))
 
     def limited(self, records: int | None) -> "Dataset":
-        """The first records of each class, in the data's order and proportions; the test stays whole."""
+        """Return the first records of each class, in their order and proportions; the test set stays the same."""
         if records is None:
             return self
         if not self.classes <= records <= len(self.y):
-            wanted = f"between its {self.classes} classes and {len(self.y)} records"
-            raise self._wrong(f"limit = {records} must be {wanted}")
-        keep = torch.from_numpy(_first_of_each(self.y.numpy(), records))
-        return replace(self, x=self.x[keep], y=self.y[keep])
+            valid = f"{self.classes} (the number of classes) to {len(self.y)} (the number of records)"
+            raise self._error(f"limit must be {valid}, got {records}")
+        return self.subset(_first_of_each_class(self.y.numpy(), records))
 
     def normalised(self, how: Normalise) -> "Dataset":
-        """`unit`: every record over its own L2 norm; no statistic of the data is used, so none leaks."""
+        """Return the data with every record divided by its own L2 norm (`unit`), or unchanged (`none`).
+
+        No statistic over several records is used, so normalising reveals nothing about other records.
+        """
         if how == "none":
             return self
         return replace(self, x=_unit(self.x), test_x=_unit(self.test_x))
 
-    def _wrong(self, what: str) -> TacitError:
-        return TacitError(f"data set {self.name}: {what}")
+    def _error(self, message: str) -> TacitError:
+        return TacitError(f"data set {self.name}: {message}")
 
 
 datasets: Registry[Dataset] = Registry("data set")
 
 
-def _first_of_each(labels: Array, count: int) -> Array:
-    """Indices of the `count` records that come first by place in their class over its size."""
+def _first_of_each_class(labels: Array, count: int) -> Array:
+    """Return the indices of the `count` records with the lowest position in their class relative to its size."""
     order = np.argsort(labels, kind="stable")
     sizes = np.bincount(labels)
     starts = np.repeat(np.cumsum(sizes) - sizes, sizes)

@@ -1,4 +1,4 @@
-"""Where data files are: the folder TACIT_DATA names, else the cache, else the web, if the digest fits."""
+"""Finds data files in the folder TACIT_DATA or the cache, or downloads them. Every file's digest is checked."""
 
 import os
 import tempfile
@@ -13,7 +13,7 @@ from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
 
 from tacit.errors import TacitError
 
-TIMEOUT = 10.0  # seconds without a byte
+TIMEOUT = 10.0  # seconds without receiving data
 
 
 def sha256(path: Path) -> str:
@@ -22,7 +22,7 @@ def sha256(path: Path) -> str:
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file of a public data set: its place below a data folder, its digest, and its public addresses."""
+    """A file of a public data set: its path in a data folder, its digest, and its download addresses."""
 
     path: str
     digest: str
@@ -30,7 +30,7 @@ class DataFile:
     measure: Callable[[Path], str] = sha256
 
     def local(self) -> Path | None:
-        """The file where it is kept on this machine, gzipped or not, or None; a damaged one is refused."""
+        """Return the path of the file on this machine, gzipped or not, or None. Raise if it is damaged."""
         for folder in folders():
             for path in (folder / self.path, folder / f"{self.path}.gz"):
                 if path.is_file():
@@ -39,18 +39,18 @@ class DataFile:
         return None
 
     def get(self) -> Path:
-        """The file, from this machine or else from the web."""
+        """Return the path of the file; download it if necessary."""
         return self.local() or self._download()
 
     def _check(self, path: Path) -> None:
         try:
             found = self.measure(path)
         except (OSError, EOFError, ValueError, zlib.error) as error:
-            raise TacitError(f"{path} cannot be read ({error}); delete it and fetch a whole copy") from None
+            raise TacitError(f"{path} cannot be read ({error}); delete it and download it again") from None
         if found != self.digest:
             raise TacitError(
-                f"{path} is damaged or another version: its digest is {found[:12]}…, not "
-                f"{self.digest[:12]}…; delete it and fetch a whole copy"
+                f"{path} is damaged or another version: its digest is {found[:12]}…, expected "
+                f"{self.digest[:12]}…; delete it and download it again"
             )
 
     def _download(self) -> Path:
@@ -59,22 +59,22 @@ class DataFile:
             try:
                 return self._fetch(url)
             except (OSError, TacitError) as error:  # requests' own errors are OSErrors
-                what = "other bytes" if isinstance(error, TacitError) else type(error).__name__
+                what = "wrong digest" if isinstance(error, TacitError) else type(error).__name__
                 reasons.append(f"{url} ({what})")
-        looked = " or ".join(str(folder) for folder in folders())
+        searched = " or ".join(str(folder) for folder in folders())
         tried = f", and cannot be downloaded from {' or '.join(reasons)}" if reasons else ""
         raise TacitError(
-            f"data file {self.path} is not in {looked}{tried}; "
-            f"put it there, or set TACIT_DATA to the folder that holds {self.path}"
+            f"data file {self.path} is not in {searched}{tried}; "
+            f"put it there, or set TACIT_DATA to the folder that contains {self.path}"
         )
 
     def _fetch(self, url: str) -> Path:
-        """Download beside the target, move into place once the digest fits: a stop leaves nothing behind."""
+        """Download to a temporary folder and move the file if its digest is right, so that no partial file remains."""
         target = cache() / self.path
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:
             part = Path(folder) / target.name
-            with _Bar(url) as bar:
+            with _DownloadBar(url) as bar:
                 pooch.HTTPDownloader(timeout=TIMEOUT, progressbar=bar, chunk_size=2**16)(url, str(part), None)
             self._check(part)
             part.replace(target)
@@ -86,24 +86,26 @@ def cache() -> Path:
 
 
 def folders() -> list[Path]:
-    """The folders looked in, in order."""
+    """Return the folders to search, in order."""
     named = os.environ.get("TACIT_DATA")
     if not named:
         return [cache()]
     if not Path(named).is_dir():
-        raise TacitError(f"TACIT_DATA is {named}, which is not a folder; name the folder that holds the data sets")
+        raise TacitError(
+            f"TACIT_DATA is {named}, which is not a folder; set it to the folder that contains the data sets"
+        )
     return [Path(named), cache()]
 
 
-class _Bar:
-    """Rich's progress bar with the few names pooch calls."""
+class _DownloadBar:
+    """A Rich progress bar with the interface that pooch expects."""
 
     def __init__(self, url: str) -> None:
         columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
         self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
         self._task = self._bar.add_task(url.rpartition("/")[2], total=None)
 
-    def __enter__(self) -> "_Bar":
+    def __enter__(self) -> "_DownloadBar":
         self._bar.start()
         return self
 

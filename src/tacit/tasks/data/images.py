@@ -1,4 +1,4 @@
-"""Image sets in their publishers' own files: MNIST, Fashion-MNIST, CIFAR-10."""
+"""Image data sets in the original file formats: MNIST, Fashion-MNIST, CIFAR-10."""
 
 import gzip
 import tarfile
@@ -63,17 +63,17 @@ def mnist(limit: int | None = None, normalise: Normalise = "none") -> Dataset:
 
 @datasets.register("fashion-mnist")
 def fashion_mnist(limit: int | None = None, normalise: Normalise = "none") -> Dataset:
-    """Fashion-MNIST: 60,000 + 10,000 pictures of clothes of 28 × 28 pixels, in [0, 1]."""
+    """Fashion-MNIST: 60,000 + 10,000 images of clothes with 28 × 28 pixels, in [0, 1]."""
     return _idx("fashion-mnist").limited(limit).normalised(normalise)
 
 
 @datasets.register("cifar10")
 def cifar10(edition: Edition = "any", limit: int | None = None, normalise: Normalise = "none") -> Dataset:
-    """CIFAR-10: 50,000 + 10,000 colour pictures of 32 × 32 pixels, or a 10,000 + 2,000 subset; see its name.
+    """CIFAR-10: 50,000 + 10,000 colour images of 32 × 32 pixels, or a subset of 10,000 + 2,000.
 
-    Channels come first, less the published mean, over the published standard deviation. `edition` any takes
-    the full set if it is on this machine, else the subset if that is, else downloads the full set. The
-    subset is named cifar10-10k, so that no result passes for one on the full set.
+    Channels come first. They are standardised with the published mean and standard deviation. `edition` "any" uses the
+    full set if it is on this machine, else the subset if that is, and otherwise downloads the full set. The subset is
+    named cifar10-10k, so that its results are not mistaken for results on the full set.
     """
     if edition == "full":
         data = _cifar_full(CIFAR.get())
@@ -98,7 +98,7 @@ def _idx(name: str) -> Dataset:
 
 
 def _cifar_full(path: Path) -> Dataset:
-    """The publisher's binary form: per record a label byte, then 3 × 32 × 32 pixels."""
+    """Read the original binary format: per record a label byte, then 3 × 32 × 32 pixels."""
     batches: dict[str, Bytes] = {}
     with tarfile.open(path) as archive:
         for member in archive:
@@ -128,8 +128,8 @@ def _dataset(
 ) -> Dataset:
     shift, scale = (torch.tensor(values).view(-1, 1, 1) for values in (mean, std))
 
-    def picture(pixels: Bytes) -> torch.Tensor:
+    def to_tensor(pixels: Bytes) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(pixels, np.float32)).div_(255).sub_(shift).div_(scale)
 
     labels, test_labels = (torch.from_numpy(part.astype(np.int64)) for part in (y, test_y))
-    return Dataset(name, picture(x), labels, picture(test_x), test_labels, classes=10)
+    return Dataset(name, to_tensor(x), labels, to_tensor(test_x), test_labels, classes=10)

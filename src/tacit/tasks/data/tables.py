@@ -1,4 +1,4 @@
-"""Tables: three LIBSVM sets, and the user's own npz and csv files."""
+"""Tables: three LIBSVM data sets, and the user's npz and csv files."""
 
 import csv as csv_module
 import hashlib
@@ -57,7 +57,7 @@ def npz(
     path = Path(path)
     keys = ("x", "y", "x_test", "y_test")
     try:
-        # unpickling would run the file's code
+        # unpickling would run code from the file
         with _existing(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             names = {("x" if name == "X" and "x" not in file else name): name for name in file.files}
             found = {key: file[names[key]] for key in keys if key in names}
@@ -70,11 +70,11 @@ def npz(
         zipfile.BadZipFile,
         zlib.error,
     ) as error:
-        raise TacitError(f"{path} is not a whole .npz file of plain numeric arrays ({error})") from None
+        raise TacitError(f"{path} is damaged or not a .npz file of numeric arrays ({error})") from None
     absent = [key for key in keys[:2] if key not in found]
     if absent or len(found) == 3:
-        lacks = absent[0] if absent else ("x_test" if "y_test" in found else "y_test")
-        raise TacitError(f'{path} has no array "{lacks}"; it holds: {", ".join(names) or "nothing"}')
+        missing = absent[0] if absent else ("x_test" if "y_test" in found else "y_test")
+        raise TacitError(f'{path} has no array "{missing}"; it has: {", ".join(names) or "no arrays"}')
     held = (found["x_test"], found["y_test"]) if "x_test" in found else test
     data = Dataset.from_arrays(found["x"], found["y"], held, seed, path.stem, labels)
     return data.limited(limit).normalised(normalise)
@@ -91,11 +91,18 @@ def csv(
     limit: int | None = None,
     normalise: Normalise = "none",
 ) -> Dataset:
-    """Your own .csv file: one record a line, numbers in every column but the label's.
+    """Your own .csv file: one record per line, numbers in every column except the label.
 
-    `label` is a column's name or its place from 0 (−1: the last). `header` unset: the first line is one if
-    it holds anything but numbers outside the label. Labels may be text; `labels` fixes their numbering, and
-    must be given when sites with their own files train together.
+    Args:
+        path: The file.
+        label: The name of the label's column, or its index from 0 (−1: the last).
+        header: Whether the first line has column names; None: yes if it has text outside the label's column.
+        labels: The label values (numbers or text) in the order of the classes; None: sorted. Required if sites with
+            their own files train together.
+        test: The share of the records to hold out for testing.
+        seed: The seed of the split.
+        limit: The number of training records to use; None: all.
+        normalise: "unit" divides every record by its L2 norm.
     """
     path = Path(path)
     try:
@@ -103,9 +110,9 @@ def csv(
             reader = csv_module.reader(file, strict=True)
             rows = [(reader.line_num, row) for row in reader if row]
     except (UnicodeDecodeError, csv_module.Error) as error:
-        raise TacitError(f"{path} is not a text file of comma-separated values ({error})") from None
+        raise TacitError(f"{path} is not a UTF-8 text file of comma-separated values ({error})") from None
     if not rows:
-        raise TacitError(f"{path} is empty; it needs one record a line")
+        raise TacitError(f"{path} is empty; it needs one record per line")
     width = len(rows[0][1])
     ragged = next(((line, row) for line, row in rows if len(row) != width), None)
     if ragged:
@@ -113,8 +120,8 @@ def csv(
     names, column = _columns(path, rows[0][1], label, header)
     records = rows[1:] if names else rows
     y = [row.pop(column).strip() for _, row in records]
-    kept = [name for i, name in enumerate(names or map(str, range(width))) if i != column]
-    x = np.array([_numbers(path, line, row, kept) for line, row in records]).reshape(len(records), width - 1)
+    features = [name for i, name in enumerate(names or map(str, range(width))) if i != column]
+    x = np.array([_numbers(path, line, row, features) for line, row in records]).reshape(len(records), width - 1)
     blank = next((line for (line, _), value in zip(records, y, strict=True) if not value), None)
     if blank is not None:
         raise TacitError(f"{path}: line {blank} has no label")
@@ -137,7 +144,7 @@ def _parsed(path: Path, features: int | None = None) -> Any:
 
 
 def _digest(path: Path) -> str:
-    """sha256 of the parsed content: the sets come in many packings, none with a published checksum."""
+    """Return the sha256 of the parsed content. The files exist in several compressions without published checksums."""
     x, y = _parsed(path)
     x.sort_indices()
     total = hashlib.sha256()
@@ -153,28 +160,28 @@ def _existing(path: Path) -> Path:
 
 
 def _columns(path: Path, first: list[str], label: str | int, header: bool | None) -> tuple[list[str], int]:
-    """The column names (none without a header) and the label's place."""
+    """Return the column names (empty without a header) and the index of the label's column."""
     if isinstance(label, int):
         if not -len(first) <= label < len(first):
-            raise TacitError(f"{path}: there is no column {label}; the columns are 0 … {len(first) - 1}")
+            raise TacitError(f"{path}: label column {label} does not exist; the columns are 0 … {len(first) - 1}")
         column = label % len(first)
         if header is None:
             header = not all(_is_number(cell) for i, cell in enumerate(first) if i != column)
         return [cell.strip() for cell in first] if header else [], column
     names = [cell.strip() for cell in first]
     if header is False or label not in names:
-        raise TacitError(f'{path}: there is no column "{label}"; the first line is: {", ".join(names)}')
+        raise TacitError(f'{path}: label column "{label}" does not exist; the first line is: {", ".join(names)}')
     return names, names.index(label)
 
 
 def _numbers(path: Path, line: int, row: list[str], names: list[str]) -> list[float]:
     try:
         values = [float(cell) for cell in row]
-        place = next((i for i, value in enumerate(values) if not np.isfinite(value)), None)
+        invalid = next((i for i, value in enumerate(values) if not np.isfinite(value)), None)
     except ValueError:
-        place = next(i for i, cell in enumerate(row) if not _is_number(cell))
-    if place is not None:
-        raise TacitError(f'{path}: line {line}, column {names[place]}: "{row[place]}" is not a finite number')
+        invalid = next(i for i, cell in enumerate(row) if not _is_number(cell))
+    if invalid is not None:
+        raise TacitError(f'{path}: line {line}, column {names[invalid]}: "{row[invalid]}" is not a finite number')
     return values
 
 

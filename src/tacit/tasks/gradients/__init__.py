@@ -1,9 +1,9 @@
-"""Sums of clipped per-record gradients, for all hosted nodes, by the engine that is fastest for the model.
+"""Sums of clipped per-record gradients for all hosted nodes, by the fastest engine for the model.
 
-`stacked`: chains of linear layers; batched products over nodes, norms from inputs and signals.
-`ghost`: large models of known layers; the same idea, node by node.
-`vectorised`: everything else; per-record gradients by torch.func.
-`summed`: no per-record clipping to do.
+`stacked`: chains of linear layers; batched products over nodes, norms from inputs and output gradients.
+`ghost`: large models of supported layers; the same idea, node by node.
+`vectorised`: any model; per-record gradients by torch.func.
+`summed`: sums without per-record clipping.
 """
 
 from typing import Literal, get_args
@@ -22,20 +22,22 @@ Engine = Literal["auto", "stacked", "ghost", "vectorised", "summed"]
 
 
 class Gradients:
-    """The gradients of one objective. `engine` forces one, for tests and benchmarks."""
+    """The gradients of one objective. An `engine` other than "auto" is for tests and benchmarks."""
 
     def __init__(self, objective: Objective, engine: Engine = "auto") -> None:
         if engine not in get_args(Engine):
             raise unknown("engine", engine, get_args(Engine))
         self.objective, self.engine = objective, engine
-        plain = getattr(objective, "penalty", None) is None  # the two engines by layers see outputs only
-        self._chain = stacked.chain(objective) if plain else None
-        self._layers = ghost.layers(objective) if plain else None
-        self._plan: ghost.Plan | None = None  # of the ghost engine; None: it cannot be used, or was not tried yet
+        no_penalty = getattr(objective, "penalty", None) is None  # `stacked` and `ghost` differentiate outputs only
+        self._chain = stacked.chain(objective) if no_penalty else None
+        self._layers = ghost.layers(objective) if no_penalty else None
+        self._plan: ghost.GhostPlan | None = (
+            None  # None: not probed yet, or the ghost engine does not support the model
+        )
         self._probed = self._layers is None
 
     def losses(self, params: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        """Losses (n, B)."""
+        """Return the losses (n, B)."""
         with torch.no_grad():
             if self._stackable(x):
                 assert isinstance(self.objective, ModuleObjective)
@@ -53,7 +55,7 @@ class Gradients:
         out: Tensor | None = None,
         before: Tensor | None = None,
     ) -> Tensor:
-        """Σ_b weight_b · factor_b · ∇ℓ_b, (n, d); see `Model.gradient_sum`."""
+        """Return Σ_b weight_b · factor_b · ∇ℓ_b (n, d); see `Model.gradient_sum`."""
         out = torch.empty_like(params) if out is None else out
         with torch.no_grad():
             record = clip if clip is not None and clip.per == "record" else None
@@ -63,13 +65,13 @@ class Gradients:
                 vectorised.gradient_sum(self.objective, params, x, y, weight, record, out, before)
             if clip is not None and clip.per == "batch":
                 bounded = out[:, : self.objective.layout.bounded]
-                bounded.copy_(clip.rows(bounded))
+                bounded.copy_(clip.clip_rows(bounded))
         return out
 
     def choose(self, params: Tensor, x: Tensor, y: Tensor, clip: Clip | None) -> Engine:
-        """The engine for these nodes and this clip (per record, or None)."""
+        """Return the engine for these nodes and this clip (per record, or None)."""
         if self.engine != "auto":
-            self._insist(params, x, y, clip)
+            self._check_engine(params, x, y, clip)
             return self.engine
         if self._stackable(x):
             return "stacked"
@@ -111,11 +113,11 @@ class Gradients:
             self._plan, self._probed = plan, True
         return self._plan is not None
 
-    def _insist(self, params: Tensor, x: Tensor, y: Tensor, clip: Clip | None) -> None:
-        able = {
+    def _check_engine(self, params: Tensor, x: Tensor, y: Tensor, clip: Clip | None) -> None:
+        supported = {
             "stacked": self._stackable(x),
             "ghost": self.engine == "ghost" and (clip is None or clip.degree == 2) and self._ghostable(params, x, y),
             "summed": clip is None,
         }
-        if not able.get(self.engine, True):
-            raise TacitError(f'engine "{self.engine}" cannot work on this model with this clip; use engine "auto"')
+        if not supported.get(self.engine, True):
+            raise TacitError(f'engine "{self.engine}" does not support this model with this clip; use engine "auto"')

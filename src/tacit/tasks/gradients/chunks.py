@@ -1,14 +1,14 @@
-"""Cutting work so that temporaries stay small enough for the allocator to keep (measured: twice as fast)."""
+"""Splits work into chunks whose temporary tensors are small enough to be reused (measured: twice as fast)."""
 
 from collections.abc import Iterator
 
 from torch import Tensor
 
-SMALL = 2_000_000  # parameters × batch up to which nodes are better worked on together (measured)
+SMALL = 2_000_000  # parameters × batch up to which it is faster to process several nodes together (measured)
 
 
 def slices(total: int, size: int) -> Iterator[slice]:
-    """0…total in pieces of at most `size`, as even as can be.
+    """Yield slices of 0 … total of at most `size`, as even as possible.
 
     >>> list(slices(5, 2))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
@@ -22,20 +22,20 @@ def slices(total: int, size: int) -> Iterator[slice]:
 
 
 def width(weight: Tensor) -> int:
-    """Columns of weight (n, B) up to the last that has any: what comes after is padding, and need not be worked on.
+    """Return the number of columns of weight (n, B) up to the last non-zero one. The others are padding.
 
     >>> import torch
     >>> width(torch.tensor([[1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 1.0, 0.0]]))
     3
     """
-    if weight.numel() and bool(weight[:, -1].any()):  # the usual case, and the cheapest to see
+    if weight.numel() and bool(weight[:, -1].any()):  # the usual case, and the cheapest to check
         return weight.shape[1]
     used = weight.count_nonzero(0).nonzero()
     return int(used[-1]) + 1 if len(used) else 0
 
 
 def blocks(weight: Tensor, records: int) -> Iterator[tuple[slice, slice]]:
-    """Blocks (nodes, records) of about `records` records: several whole nodes, or a part of one node's batch.
+    """Yield blocks (nodes, records) of about `records` records: several nodes, or a part of one node's batch.
 
     >>> import torch
     >>> list(blocks(torch.ones(2, 3), 2))[:2]

@@ -1,8 +1,7 @@
-"""Engine for large models: per-record norms from what each layer saw, node by node, in one backward pass.
+"""Engine for large models: per-record norms from the inputs and output gradients of each layer, node by node.
 
-One forward and one backward pass give each layer's input and the signal at its output. The norms and then the
-clipped sum both come from these (ghost norms, book-keeping): per-record gradients are written out only where
-that is cheaper.
+One forward and one backward pass give each layer's input and the gradient at its output. Norms and clipped sums are
+computed from these (ghost norms, book-keeping). Per-record gradients are computed only where that is cheaper.
 """
 
 from collections.abc import Callable
@@ -19,19 +18,19 @@ from tacit.tasks.gradients.objective import ModuleObjective, Objective, Paramete
 from tacit.tasks.gradients.terms import GradientTerm
 
 LARGE = 1_000_000  # parameters × batch from which this engine is the fastest (measured)
-BYTES = 32 << 20  # of per-record terms held at once (measured: more and less are slower)
+BYTES = 32 << 20  # of per-record gradients in memory at once (measured: more and less are slower)
 
 
 class UnsupportedModel(Exception):
-    """The model does something with a layer that cannot be followed from outside."""
+    """The model uses a layer in a way that hooks cannot observe."""
 
 
 Layers = dict[str, tuple[nn.Module, Rule]]
-"""The layers that hold the parameters, by name, each with its rule."""
+"""The layers with parameters, by name, each with its rule."""
 
 
-class Plan(NamedTuple):
-    """How to work on a model: its layers, how many records at once, and how images lie in memory."""
+class GhostPlan(NamedTuple):
+    """How to process a model: its layers, the number of records at once, and the memory format of images."""
 
     layers: Layers
     records: int
@@ -39,12 +38,12 @@ class Plan(NamedTuple):
 
 
 def layers(objective: Objective) -> Layers | None:
-    """The objective's layers; None if some parameter is held otherwise."""
+    """Return the objective's layers; None if some parameter is not in a supported layer."""
     if not isinstance(objective, ModuleObjective):
         return None
     named = [name for name, _ in objective.module.named_parameters(remove_duplicate=False)]
     if len(named) != len(list(objective.module.named_parameters())):
-        return None  # a tensor under two names
+        return None  # a tensor with two names
     wanted = set(objective.layout.names)
     found: Layers = {}
     for prefix, layer in objective.module.named_modules():
@@ -65,27 +64,27 @@ def gradient_sum(
     weight: Tensor,
     clip: Clip | None,
     out: Tensor,
-    plan: Plan,
+    plan: GhostPlan,
 ) -> None:
-    """Write Σ_b weight_b · factor_b · ∇ℓ_b into out (n, d); `clip` not in L1."""
+    """Write Σ_b weight_b · factor_b · ∇ℓ_b into out (n, d); `clip` must not bound the L1 norm."""
     layout = objective.layout
     out.zero_()
     for i in range(len(params)):
         p, target = layout.unflatten(params[i]), layout.unflatten(out[i])
         for b in slices(width(weight[i : i + 1]), plan.records):
-            terms = _terms(objective, plan.layers, p, _laid(x[i, b], plan.layout), y[i, b])
+            terms = _terms(objective, plan.layers, p, _with_memory_format(x[i, b], plan.layout), y[i, b])
             scaled = weight[i, b]
             if clip is not None:
                 squares = [term.square() for name, term in terms.items() if layout.is_bounded(name)]
                 norms = torch.stack(squares).sum(dim=0).sqrt() if squares else torch.zeros_like(scaled)
-                scaled = scaled * clip.at(slice(i, i + 1)).factor(norms.unsqueeze(0)).squeeze(0)
+                scaled = scaled * clip.for_nodes(slice(i, i + 1)).factor(norms.unsqueeze(0)).squeeze(0)
             for name, term in terms.items():
                 c = scaled if layout.is_bounded(name) else weight[i, b]
                 target[name] += term.sum(c).view_as(target[name])
 
 
 def _terms(objective: ModuleObjective, known: Layers, p: Parameters, x: Tensor, y: Tensor) -> dict[str, GradientTerm]:
-    """Each parameter's per-record gradients; a parameter that took no part is missing."""
+    """Return each parameter's per-record gradients, without parameters that were not used."""
     seen: list[tuple[str, Tensor, Tensor, int]] = []
 
     def watch(name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
@@ -106,7 +105,7 @@ def _terms(objective: ModuleObjective, known: Layers, p: Parameters, x: Tensor, 
         for handle in handles:
             handle.remove()
     if any(a._version + output._version != version for _, a, output, version in seen):
-        raise UnsupportedModel  # written to in place after it was seen
+        raise UnsupportedModel  # modified in place after the hook
     signals = torch.autograd.grad(total, [output for _, _, output, _ in seen], allow_unused=True)
     calls: dict[str, Calls] = {}
     for (name, a, _, _), g in zip(seen, signals, strict=True):
@@ -120,32 +119,34 @@ def _terms(objective: ModuleObjective, known: Layers, p: Parameters, x: Tensor, 
     return {name: term for name, term in terms.items() if name in objective.layout.columns}
 
 
-def _laid(x: Tensor, layout: torch.memory_format) -> Tensor:
-    """A copy with these strides, even for images of one channel, where torch's own conversions see no difference."""
+def _with_memory_format(x: Tensor, layout: torch.memory_format) -> Tensor:
+    """Return a copy with the strides of this format, also for one channel, where torch's conversions do nothing."""
     return x if layout == torch.contiguous_format else torch.empty_like(x, memory_format=layout).copy_(x)
 
 
-def probe(objective: ModuleObjective, known: Layers, params: Tensor, x: Tensor, y: Tensor) -> Plan | None:
-    """The plan for this model, found by trying one record, x (1, …); None if the result is not autograd's.
+def probe(objective: ModuleObjective, known: Layers, params: Tensor, x: Tensor, y: Tensor) -> GhostPlan | None:
+    """Return a plan for this model after a trial with one record x (1, …); None if the trial fails.
 
-    Layers can be used in ways that no list of types rules out (a weight taken without calling its layer), so
-    this engine is believed only after it has given the same gradient once.
+    A model can use a layer in a way that its type does not show (for example its weight without calling the layer). So
+    the engine is used only after it has computed the same gradient as autograd once.
     """
     noise = torch.randn(params.shape, generator=torch.Generator().manual_seed(0))
-    params = (params + 0.05 * noise.to(params)).unsqueeze(0)  # away from zeros, which would hide a difference
+    params = (params + 0.05 * noise.to(params)).unsqueeze(0)  # zeros would hide a difference
     one = params.new_ones(1, 1)
     expected, found = torch.empty_like(params), torch.empty_like(params)
     clip, bounded = Clip(1.0, "smooth"), objective.layout.bounded
-    # Channels last makes pooling 3 times as fast; a model that reshapes by `view` cannot have it.
+    # Channels last makes pooling 3 times as fast, but fails in models that reshape with `view`.
     for layout in (torch.channels_last, torch.contiguous_format) if x.dim() == 4 else (torch.contiguous_format,):
         try:
-            terms = _terms(objective, known, objective.layout.unflatten(params[0]), _laid(x, layout), y)
-            gradient_sum(objective, params, x.unsqueeze(0), y.unsqueeze(0), one, clip, found, Plan(known, 1, layout))
-        except (UnsupportedModel, RuntimeError):  # if the model itself is at fault, the general engine will say so
+            terms = _terms(objective, known, objective.layout.unflatten(params[0]), _with_memory_format(x, layout), y)
+            gradient_sum(
+                objective, params, x.unsqueeze(0), y.unsqueeze(0), one, clip, found, GhostPlan(known, 1, layout)
+            )
+        except (UnsupportedModel, RuntimeError):  # if the model itself is wrong, the general engine raises the error
             continue
         summed.gradient_sum(objective, params, x.unsqueeze(0), y.unsqueeze(0), one, expected)
-        expected[:, :bounded] = clip.rows(expected[:, :bounded])
-        if not bool((found - expected).abs().max() > 1e-3 * expected.abs().max()):  # NaN is not this engine's fault
+        expected[:, :bounded] = clip.clip_rows(expected[:, :bounded])
+        if not bool((found - expected).abs().max() > 1e-3 * expected.abs().max()):  # NaN is not an error of this engine
             held = sum(term.numel() for term in terms.values()) * params.element_size()
-            return Plan(known, max(8, BYTES // max(1, held)), layout)
+            return GhostPlan(known, max(8, BYTES // max(1, held)), layout)
     return None

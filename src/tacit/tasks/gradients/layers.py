@@ -1,4 +1,4 @@
-"""Per-record gradients of the layers the ghost engine knows, from input and returning signal."""
+"""Per-record gradients of the layers that the ghost engine supports, from inputs and output gradients."""
 
 from collections.abc import Callable
 
@@ -7,10 +7,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tacit.tasks.gradients.terms import DirectTerm, EmbeddingTerm, GradientTerm, outer
-from tacit.tasks.models.vit import Position
+from tacit.tasks.models.vit import PositionEmbedding
 
 Calls = list[tuple[Tensor, Tensor]]
-"""A layer's (input, signal at the output), once for each time it was called."""
+"""A layer's (input, gradient at the output), one pair per call."""
 Rule = Callable[..., dict[str, GradientTerm]]
 
 
@@ -26,9 +26,9 @@ def _conv(layer: nn.Conv2d, calls: Calls) -> dict[str, GradientTerm]:
 
 
 def _patches(layer: nn.Conv2d, a: Tensor) -> Tensor:
-    """What each output position of the convolution sees, (B, T, I): `F.unfold`, but all records in one copy.
+    """Return the input patch of each output position, (B, T, I), as `F.unfold` does, but with one copy of all records.
 
-    `F.unfold` goes through the batch record by record (measured: 2 to 4 times slower).
+    `F.unfold` processes the records one by one (measured: 2 to 4 times slower).
     """
     (high, wide), (down, across), (dy, dx) = layer.kernel_size, layer.stride, layer.dilation
     assert not isinstance(layer.padding, str)
@@ -61,12 +61,12 @@ def _embedding(layer: nn.Embedding, calls: Calls) -> dict[str, GradientTerm]:
     return {"weight": EmbeddingTerm(index, g, layer.num_embeddings)}
 
 
-def _position(layer: Position, calls: Calls) -> dict[str, GradientTerm]:
+def _position(layer: PositionEmbedding, calls: Calls) -> dict[str, GradientTerm]:
     return {"weight": DirectTerm(_total([g for _, g in calls]))}
 
 
 def _join(parts: list[Tensor]) -> Tensor:
-    """The calls' positions, one after another; a single call is not copied."""
+    """Concatenate the positions of several calls. A single call is not copied."""
     return torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
 
 
@@ -80,12 +80,12 @@ RULES: dict[type[nn.Module], Rule] = {
     nn.GroupNorm: _group_norm,
     nn.LayerNorm: _layer_norm,
     nn.Embedding: _embedding,
-    Position: _position,
+    PositionEmbedding: _position,
 }
 
 
 def rule(layer: nn.Module) -> Rule | None:
-    """The rule for a layer, None when there is none. By exact type: a subclass may compute anything."""
+    """Return the rule for a layer, or None. The exact type decides, since a subclass may compute anything."""
     if type(layer) is nn.Conv2d and (
         layer.groups != 1 or layer.padding_mode != "zeros" or isinstance(layer.padding, str)
     ):

@@ -1,4 +1,4 @@
-"""What is differentiated: the loss of a record as a function of one node's parameters, by name."""
+"""The function to differentiate: the loss of a record as a function of one node's named parameters."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -11,9 +11,9 @@ from tacit.tasks.layout import Layout
 
 Parameters = dict[str, Tensor]
 RecordLoss = Callable[[Tensor, Tensor], Tensor]
-"""Outputs (B, …) and targets (B, …) to losses (B,), each record's from its own output alone."""
+"""Maps outputs (B, …) and targets (B, …) to losses (B,), each from its own record only."""
 FlatLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""A parameter vector (d,) and one record (x, y) to its loss, a scalar."""
+"""Maps a parameter vector (d,) and one record (x, y) to its loss, a scalar."""
 
 
 class Objective(Protocol):
@@ -22,14 +22,14 @@ class Objective(Protocol):
     layout: Layout
 
     def losses(self, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
-        """Losses (B,) of a batch under one node's parameters."""
+        """Return the losses (B,) of a batch for one node's parameters."""
 
     def record(self, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
-        """Loss of one record, a scalar."""
+        """Return the loss of one record, a scalar."""
 
 
 class ModuleObjective:
-    """A module's output, compared with the target; a module's own `penalty` of its parameters is added to each loss."""
+    """The loss of a module's outputs. If the module defines `penalty(parameters)`, it is added to each loss."""
 
     def __init__(self, module: nn.Module, loss: RecordLoss, layout: Layout) -> None:
         self.module, self.loss, self.layout = module, loss, layout
@@ -40,10 +40,10 @@ class ModuleObjective:
         return result
 
     def losses(self, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
-        return self.compared(p, self.outputs(p, x), y)
+        return self.losses_of_outputs(p, self.outputs(p, x), y)
 
-    def compared(self, p: Parameters, outputs: Tensor, y: Tensor) -> Tensor:
-        """Losses (B,) of outputs (B, …)."""
+    def losses_of_outputs(self, p: Parameters, outputs: Tensor, y: Tensor) -> Tensor:
+        """Return the losses (B,) of outputs (B, …)."""
         losses = self.loss(outputs, y)
         return losses if self.penalty is None else losses + self.penalty(p)
 
@@ -52,7 +52,7 @@ class ModuleObjective:
 
 
 class FunctionObjective:
-    """A user's loss of a flat vector, cut in at most two parts: shared, local."""
+    """A user's loss function of a flat vector with at most two parts: shared and local."""
 
     def __init__(self, loss: FlatLoss, layout: Layout) -> None:
         self.loss, self.layout = loss, layout

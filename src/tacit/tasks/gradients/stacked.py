@@ -1,8 +1,7 @@
 """Engine for chains of linear layers: all nodes in one batched product, norms without per-record gradients.
 
-The gradient of a linear layer's weight for one record is the outer product g aᵀ of the signal g at its output
-and its input a, so its norm is ‖g‖‖a‖ (L2 and L1 alike) and the clipped sum is one product of scaled signals
-and inputs.
+For one record, the gradient of a linear layer's weight is the outer product g aᵀ of the gradient g at its output and
+its input a. So its norm is ‖g‖‖a‖ in L2 and in L1, and the clipped sum is one product of inputs and scaled gradients.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,9 +17,9 @@ from tacit.tasks.clipping import vector_norms
 from tacit.tasks.gradients.chunks import slices
 from tacit.tasks.gradients.objective import ModuleObjective, Objective, Parameters
 
-NUMBERS = 1 << 22  # inputs of the widest layer that are worked on at once (measured: less costs more calls)
-_LENGTHS = WeakTensorKeyDictionary()  # of batches that still exist
-NARROW = 16  # outputs below which a product is faster transposed (measured: twice)
+NUMBERS = 1 << 22  # inputs of the widest layer processed at once (measured: fewer need more calls)
+_INPUT_NORMS = WeakTensorKeyDictionary()  # cached by batch, as long as the batch exists
+NARROW = 16  # number of outputs below which the transposed product is faster (measured: twice)
 ELEMENTWISE = (
     *(
         nn.Tanh,
@@ -49,52 +48,54 @@ ELEMENTWISE = (
 
 
 @dataclass(frozen=True)
-class Step:
-    """One layer of the chain; `weight` and `bias` name a linear layer's parameters."""
+class ChainLayer:
+    """One layer of the chain; `weight` and `bias` are the names of a linear layer's parameters."""
 
     layer: nn.Module
     weight: str = ""
     bias: str | None = None
 
 
-def chain(objective: Objective) -> list[Step] | None:
-    """The steps of a chain of Flatten, Linear and elementwise layers; None for any other model."""
+def chain(objective: Objective) -> list[ChainLayer] | None:
+    """Return the layers of a chain of Flatten, Linear and elementwise layers; None for any other model."""
     if not isinstance(objective, ModuleObjective):
         return None
     steps = list(_steps(objective.module, ""))
     used = [name for step in steps for name in (step.weight, step.bias) if name]
-    # A layer that serves twice has no single outer product, and a frozen one no place in the vector.
-    if sorted(used) != sorted(objective.layout.names) or not all(step.weight or _known(step.layer) for step in steps):
+    # A layer that is used twice has no single outer product, and a frozen one has no columns in the vector.
+    if sorted(used) != sorted(objective.layout.names) or not all(
+        step.weight or _is_supported(step.layer) for step in steps
+    ):
         return None
     return steps
 
 
-def _steps(module: nn.Module, prefix: str) -> Iterator[Step]:
+def _steps(module: nn.Module, prefix: str) -> Iterator[ChainLayer]:
     if type(module) is nn.Sequential:
-        for name, child in module._modules.items():  # named_children would drop a layer that serves twice
+        for name, child in module._modules.items():  # named_children omits the second use of a layer
             assert child is not None
             yield from _steps(child, f"{prefix}{name}.")
     elif type(module) is nn.Linear:
-        yield Step(module, f"{prefix}weight", f"{prefix}bias" if module.bias is not None else None)
+        yield ChainLayer(module, f"{prefix}weight", f"{prefix}bias" if module.bias is not None else None)
     else:
-        yield Step(module)
+        yield ChainLayer(module)
 
 
 def _flattens(layer: nn.Module) -> bool:
     return type(layer) is nn.Flatten and (layer.start_dim, layer.end_dim) == (1, -1)
 
 
-def _known(layer: nn.Module) -> bool:
+def _is_supported(layer: nn.Module) -> bool:
     return type(layer) in ELEMENTWISE or _flattens(layer)
 
 
-def accepts(steps: list[Step], x: Tensor) -> bool:
-    """Whether records of x (n, B, …) are flat by the time they reach the first linear layer."""
+def accepts(steps: list[ChainLayer], x: Tensor) -> bool:
+    """Return whether the records of x (n, B, …) are flat when they reach the first linear layer."""
     return x.dim() == 3 or _flattens(next(s.layer for s in steps if s.weight or _flattens(s.layer)))
 
 
-def _forward(steps: list[Step], p: Parameters, x: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-    """Outputs (n, B, …), and each linear layer's inputs and outputs; gradients flow from the outputs on."""
+def _forward(steps: list[ChainLayer], p: Parameters, x: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    """Return outputs (n, B, …), and the inputs and outputs of each linear layer. Gradients stop at these outputs."""
     inputs, outputs = [], []
     for step in steps:
         if step.weight:
@@ -107,20 +108,20 @@ def _forward(steps: list[Step], p: Parameters, x: Tensor) -> tuple[Tensor, list[
 
 
 def _linear(x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
-    """x wᵀ + bias, for x (n, B, I), w (n, O, I) and bias (n, O)."""
+    """Return x wᵀ + bias, for x (n, B, I), w (n, O, I) and bias (n, O)."""
     if w.shape[1] < NARROW:
         return (torch.bmm(w, x.mT) if bias is None else torch.baddbmm(bias.unsqueeze(2), w, x.mT)).mT
     return torch.bmm(x, w.mT) if bias is None else torch.baddbmm(bias.unsqueeze(1), x, w.mT)
 
 
-def _nodes(steps: list[Step], batch: int) -> int:
-    """How many nodes to work on at once."""
+def _nodes(steps: list[ChainLayer], batch: int) -> int:
+    """Return how many nodes to process at once."""
     widest = max(max(s.layer.in_features, s.layer.out_features) for s in steps if isinstance(s.layer, nn.Linear))
     return NUMBERS // max(1, batch * widest)
 
 
-def losses(objective: ModuleObjective, steps: list[Step], params: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """Losses (n, B)."""
+def losses(objective: ModuleObjective, steps: list[ChainLayer], params: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """Return the losses (n, B)."""
     n, batch = y.shape[:2]
     result = params.new_empty(n, batch)
     for k in slices(n, _nodes(steps, batch)):
@@ -131,7 +132,7 @@ def losses(objective: ModuleObjective, steps: list[Step], params: Tensor, x: Ten
 
 def gradient_sum(
     objective: ModuleObjective,
-    steps: list[Step],
+    steps: list[ChainLayer],
     params: Tensor,
     x: Tensor,
     y: Tensor,
@@ -141,22 +142,22 @@ def gradient_sum(
 ) -> None:
     """Write Σ_b weight_b · factor_b · ∇ℓ_b into out (n, d); `clip` per record or None."""
     n, batch = weight.shape
-    lengths = _lengths(x, clip.degree) if clip is not None and _on_data(steps) else None
+    input_norms = _input_norms(x, clip.degree) if clip is not None and _first_linear_on_records(steps) else None
     for k in slices(n, _nodes(steps, batch)):
-        block, known = clip and clip.at(k), None if lengths is None else lengths[k]
+        block, known = clip and clip.for_nodes(k), None if input_norms is None else input_norms[k]
         _block(objective, steps, objective.layout.unflatten(params[k]), x[k], y[k], weight[k], block, out[k], known)
 
 
 def _block(
     objective: ModuleObjective,
-    steps: list[Step],
+    steps: list[ChainLayer],
     p: Parameters,
     x: Tensor,
     y: Tensor,
     weight: Tensor,
     clip: Clip | None,
     out: Tensor,
-    lengths: Tensor | None,
+    input_norms: Tensor | None,
 ) -> None:
     with torch.enable_grad():
         z, inputs, outputs = _forward(steps, p, x)
@@ -166,7 +167,7 @@ def _block(
     bounded = objective.layout.is_bounded
     scaled = weight
     if clip is not None:
-        scaled = weight * clip.factor(_norms(linear, inputs, signals, bounded, clip, lengths))
+        scaled = weight * clip.factor(_norms(linear, inputs, signals, bounded, clip, input_norms))
     target = objective.layout.unflatten(out)
     for step, a, g in zip(linear, inputs, signals, strict=True):
         target[step.weight].copy_(torch.bmm((g * (scaled if bounded(step.weight) else weight).unsqueeze(-1)).mT, a))
@@ -176,40 +177,40 @@ def _block(
 
 
 def _norms(
-    linear: list[Step],
+    linear: list[ChainLayer],
     inputs: list[Tensor],
     signals: tuple[Tensor, ...],
     bounded: Callable[[str], bool],
     clip: Clip,
-    lengths: Tensor | None,
+    input_norms: Tensor | None,
 ) -> Tensor:
-    """Norms (n, B) of each record's bounded gradient; summed in L1, in squares in L2.
+    """Return the norms (n, B) of each record's bounded gradient.
 
-    `lengths` are the norms of the first layer's inputs, where they are known.
+    `input_norms` are the norms of the first layer's inputs; None: not cached.
     """
     order = clip.degree
     total = torch.zeros_like(signals[0][..., 0])
     for i, (step, a, g) in enumerate(zip(linear, inputs, signals, strict=True)):
         signal = vector_norms(g, order) ** order
         if bounded(step.weight):
-            known = lengths if i == 0 else None
+            known = input_norms if i == 0 else None
             total += signal * (vector_norms(a, order) if known is None else known) ** order
         if step.bias is not None and bounded(step.bias):
             total += signal
     return total if order == 1 else total.sqrt_()
 
 
-def _on_data(steps: list[Step]) -> bool:
-    """Whether the first linear layer sees the records themselves."""
+def _first_linear_on_records(steps: list[ChainLayer]) -> bool:
+    """Return whether the inputs of the first linear layer are the records themselves."""
     return all(_flattens(step.layer) for step in steps[: next(i for i, step in enumerate(steps) if step.weight)])
 
 
-def _lengths(x: Tensor, order: Literal[1, 2]) -> Tensor:
-    """Norms (n, B) of the records; batches that come again need not be measured again."""
+def _input_norms(x: Tensor, order: Literal[1, 2]) -> Tensor:
+    """Return the norms (n, B) of the records, cached for batches that repeat."""
     key = order, x._version
-    if x not in _LENGTHS:
-        _LENGTHS[x] = {}
-    known: dict[tuple[int, int], Tensor] = _LENGTHS[x]
+    if x not in _INPUT_NORMS:
+        _INPUT_NORMS[x] = {}
+    known: dict[tuple[int, int], Tensor] = _INPUT_NORMS[x]
     if key not in known:
         known[key] = vector_norms(x.flatten(2), order)
     return known[key]

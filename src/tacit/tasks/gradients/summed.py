@@ -1,4 +1,4 @@
-"""Engine for unclipped sums: one backward pass a batch, no per-record work."""
+"""Engine for sums without clipping: one backward pass per batch, no per-record gradients."""
 
 from collections.abc import Callable
 
@@ -8,8 +8,8 @@ from torch import Tensor
 from tacit.tasks.gradients.chunks import SMALL, blocks, slices, width
 from tacit.tasks.gradients.objective import Objective, Parameters
 
-RECORDS = 512  # worked on at once
-NUMBERS = 1 << 18  # in small inputs, of which more are worked on at once
+RECORDS = 512  # processed at once
+NUMBERS = 1 << 18  # if inputs are small, more records are processed at once, up to this many numbers
 
 
 def gradient_sum(objective: Objective, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, out: Tensor) -> None:
@@ -39,8 +39,8 @@ def _gradient(
     y: Tensor,
     weight: Tensor,
 ) -> Tensor:
-    """Of the weighted sum of all losses: a node's depend on its own parameters alone, so each gets its own gradient."""
-    # Leaves apart, not views of one vector: the gradient of each view would be a whole vector.
+    """Return each node's gradient of the sum of all losses. A loss depends on its own node's parameters only."""
+    # Separate leaves, not views of one vector: the gradient of each view would be a full vector.
     p = {name: value.detach().requires_grad_() for name, value in objective.layout.unflatten(params).items()}
     with torch.enable_grad():
         total = (weight * losses(p, x, y)).sum()
@@ -49,7 +49,7 @@ def _gradient(
 
 
 def losses(objective: Objective, params: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """Losses (n, B)."""
+    """Return the losses (n, B)."""
     result = params.new_empty(y.shape[:2])
     for i in range(len(params)):
         p = objective.layout.unflatten(params[i])

@@ -1,4 +1,4 @@
-"""One parameter's gradient for every record of a batch, in a form that is cheap to measure and to sum."""
+"""Forms of one parameter's per-record gradients that are cheap to sum and whose norms are cheap."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,21 +9,21 @@ from tacit.tasks.clipping import vector_norms
 
 
 class GradientTerm(Protocol):
-    """One parameter's per-record gradients, written out or not."""
+    """One parameter's gradients for every record of a batch, in explicit or implicit form."""
 
     def square(self) -> Tensor:
-        """Squared L2 norm of each record's gradient, (B,)."""
+        """Return the squared L2 norm of each record's gradient, (B,)."""
 
     def sum(self, c: Tensor) -> Tensor:
-        """Σ_b c_b ∇_b, flat or in the parameter's shape."""
+        """Return Σ_b c_b ∇_b, flat or in the parameter's shape."""
 
     def numel(self) -> int:
-        """Numbers held."""
+        """Return how many numbers are stored."""
 
 
 @dataclass(frozen=True)
 class DirectTerm:
-    """Per-record gradients written out, (B, …)."""
+    """Per-record gradients as a tensor (B, …)."""
 
     gradients: Tensor
 
@@ -39,7 +39,7 @@ class DirectTerm:
 
 @dataclass(frozen=True)
 class OuterProductTerm:
-    """∇_b = Σ_t g_bt a_btᵀ, from inputs a (B, T, I) and signals g (B, T, O); norms from T × T products."""
+    """∇_b = Σ_t g_bt a_btᵀ, from inputs a (B, T, I) and output gradients g (B, T, O). Norms use T × T products."""
 
     a: Tensor
     g: Tensor
@@ -47,7 +47,7 @@ class OuterProductTerm:
     def square(self) -> Tensor:
         if self.a.shape[1] == 1:
             return _square(self.a.squeeze(1)) * _square(self.g.squeeze(1))
-        # The products cancel: in float32 an outlier's norm could come out short, and the record pass its clip.
+        # The products cancel: in float32 the norm of an outlier could be too small, and the record not clipped enough.
         a, g = self.a.double(), self.g.double()
         return ((a @ a.mT) * (g @ g.mT)).sum(dim=(1, 2)).clamp(min=0).to(self.a.dtype)
 
@@ -60,7 +60,7 @@ class OuterProductTerm:
 
 @dataclass(frozen=True)
 class EmbeddingTerm:
-    """Rows g (B, T, D) of an embedding's gradient, at the indices (B, T) that were looked up."""
+    """Gradients g (B, T, D) of the rows of an embedding with indices (B, T)."""
 
     index: Tensor
     g: Tensor
@@ -68,7 +68,7 @@ class EmbeddingTerm:
 
     def square(self) -> Tensor:
         same = self.index.unsqueeze(1) == self.index.unsqueeze(2)
-        g = self.g.double()  # as in OuterProductTerm
+        g = self.g.double()  # see OuterProductTerm.square
         return ((g @ g.mT) * same).sum(dim=(1, 2)).clamp(min=0).to(self.g.dtype)
 
     def sum(self, c: Tensor) -> Tensor:
@@ -84,10 +84,11 @@ def _square(v: Tensor) -> Tensor:
 
 
 def outer(a: Tensor, g: Tensor) -> GradientTerm:
-    """The cheaper of the two forms of Σ_t g_t a_tᵀ, for a (B, T, I) and g (B, T, O).
+    """Return the cheaper form of the gradients Σ_t g_t a_tᵀ, for a (B, T, I) and g (B, T, O).
 
-    Both cost T·I·O multiplications once. Written out, I·O numbers go to memory and come back twice, each as slow
-    as about 8 multiplications in double precision; not written out, the norm takes T²(I + O) of those (measured).
+    Both forms need T·I·O multiplications. The explicit form writes I·O numbers to memory and reads them twice, each as
+    slow as about 8 multiplications in double precision. For the norm, the implicit form needs T²(I + O) of those
+    (measured).
     """
     t, i, o = a.shape[1], a.shape[2], g.shape[2]
     return OuterProductTerm(a, g) if t * t * (i + o) <= 8 * i * o else DirectTerm(g.mT @ a)

@@ -1,4 +1,4 @@
-"""Engine for anything: per-record gradients by torch.func, in blocks that fit in memory."""
+"""Engine for any model: per-record gradients by torch.func, in blocks that fit in memory."""
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from tacit.tasks.clipping import vector_norms
 from tacit.tasks.gradients.chunks import blocks
 from tacit.tasks.gradients.objective import Objective
 
-BYTES = 32 << 20  # of per-record gradients held at once (measured: more and less are slower)
+BYTES = 32 << 20  # of per-record gradients in memory at once (measured: more and less are slower)
 
 
 def gradient_sum(
@@ -24,7 +24,7 @@ def gradient_sum(
 ) -> None:
     """Write Σ_b weight_b · factor_b · ∇ℓ_b into out (n, d); `clip` per record or None.
 
-    With `before`, ∇ℓ_b is the gradient at `params` less that at `before`.
+    With `before`, ∇ℓ_b is the gradient at `params` minus that at `before`.
     """
     layout = objective.layout
     per_record = torch.vmap(torch.vmap(grad(objective.record), in_dims=(None, 0, 0)))
@@ -40,7 +40,7 @@ def gradient_sum(
         if clip is not None:
             bounded = [g for name, g in flat.items() if layout.is_bounded(name)]
             norms = torch.stack([vector_norms(g, clip.degree) for g in bounded], -1)
-            scaled = scaled * clip.at(k).factor(vector_norms(norms, clip.degree))
+            scaled = scaled * clip.for_nodes(k).factor(vector_norms(norms, clip.degree))
         for name, g in flat.items():
             c = scaled if layout.is_bounded(name) else weight[k, b]
             out[k, layout.columns[name]] += torch.bmm(c.unsqueeze(1), g).squeeze(1)

@@ -6,7 +6,7 @@ from collections import OrderedDict
 import torch
 from torch import nn
 
-from tacit.tasks.models.registry import ACTIVATIONS, Activation, Size, image, models
+from tacit.tasks.models.registry import ACTIVATIONS, Activation, Size, image_shape, models
 
 
 @models.register("logistic")
@@ -16,7 +16,7 @@ def logistic(inputs: tuple[int, ...], classes: int, biases: bool = True) -> nn.M
     >>> logistic((1, 28, 28), 10)(torch.zeros(5, 1, 28, 28)).shape
     torch.Size([5, 10])
     """
-    return _flat(nn.Linear(math.prod(inputs), classes, bias=biases))
+    return _sequential_on_flat(nn.Linear(math.prod(inputs), classes, bias=biases))
 
 
 @models.register("mlp")
@@ -42,11 +42,11 @@ def mlp(
     for i in range(len(widths) - 1):
         layers.append(nn.Linear(widths[i], widths[i + 1], bias=biases))
         layers.append(ACTIVATIONS[activation]())
-    return _flat(*layers[:-1])
+    return _sequential_on_flat(*layers[:-1])
 
 
-def _flat(*layers: nn.Module) -> nn.Module:
-    """Layers on flattened records, counted from 0: "0.*" are the parameters of the first."""
+def _sequential_on_flat(*layers: nn.Module) -> nn.Module:
+    """Return the layers after a Flatten, named from "0": "0.*" are the parameters of the first layer."""
     named = {str(k): layer for k, layer in enumerate(layers)}
     return nn.Sequential(OrderedDict({"flatten": nn.Flatten(), **named}))
 
@@ -57,12 +57,12 @@ def cnn(
 ) -> nn.Module:
     """Convolutional network, 2 convolutions and 2 linear layers: 26,010 parameters on 28×28 grey images.
 
-    The usual network of private image classification; images smaller than 16×16 are not strided.
+    The usual network in papers on private image classification. Images smaller than 16×16 use stride 1.
 
     >>> sum(p.numel() for p in cnn((1, 28, 28), 10).parameters())
     26010
     """
-    channels, height, breadth = image("cnn", inputs, least=7)
+    channels, height, breadth = image_shape("cnn", inputs, min_size=7)
     stride = 2 if min(height, breadth) >= 16 else 1
     act = ACTIVATIONS[activation]
     features = nn.Sequential(

@@ -1,4 +1,4 @@
-"""Logistic regression with a penalty that is not convex, the task of the LT-ADMM-DP paper."""
+"""Logistic regression with a non-convex penalty, the task of the LT-ADMM-DP paper."""
 
 import math
 from collections.abc import Mapping
@@ -19,12 +19,12 @@ class NonconvexLogistic(nn.Module):
         self.reg = reg
 
     def forward(self, a: Tensor) -> Tensor:
-        """Two outputs, 0 and aᵀx, whose softmax is the logistic function."""
+        """Return two outputs per record, 0 and aᵀx, whose softmax is the logistic function."""
         score = a.flatten(1) @ self.weight
         return torch.stack([torch.zeros_like(score), score], 1)
 
     def penalty(self, parameters: Mapping[str, Tensor]) -> Tensor:
-        """Part of every record's loss."""
+        """Return reg · Σ x² / (1 + x²), which is added to every record's loss."""
         squares = parameters["weight"].square()
         return self.reg * (squares / (1 + squares)).sum()
 
@@ -37,5 +37,5 @@ def nonconvex_logistic(inputs: tuple[int, ...], classes: int, reg: float = 0.01)
     torch.Size([3, 2])
     """
     if classes != 2:
-        raise TacitError(f"nonconvex-logistic tells two classes apart, and the data have {classes}")
+        raise TacitError(f"model nonconvex-logistic needs data with 2 classes, got {classes}")
     return NonconvexLogistic(math.prod(inputs), reg)

@@ -1,4 +1,4 @@
-"""The table of built-in models, and what their makers have in common."""
+"""The registry of models, and helpers for the functions that create them."""
 
 from typing import Annotated, Literal
 
@@ -22,14 +22,14 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 }
 
 
-def image(model: str, inputs: tuple[int, ...], least: int = 1) -> tuple[int, int, int]:
-    """`inputs` as (channels, height, width), or a refusal."""
+def image_shape(model: str, inputs: tuple[int, ...], min_size: int = 1) -> tuple[int, int, int]:
+    """Return `inputs` as (channels, height, width); raise if they are not images of at least this size."""
     if len(inputs) != 3:
         raise TacitError(
-            f"model {model} takes images (channels, height, width), not inputs of shape {tuple(inputs)}; "
+            f"model {model} needs images (channels, height, width), got inputs of shape {tuple(inputs)}; "
             "use logistic or mlp"
         )
     channels, height, width = inputs
-    if min(height, width) < least:
-        raise TacitError(f"model {model} takes images of at least {least}×{least} pixels, not {height}×{width}")
+    if min(height, width) < min_size:
+        raise TacitError(f"model {model} needs images of at least {min_size}×{min_size} pixels, got {height}×{width}")
     return channels, height, width

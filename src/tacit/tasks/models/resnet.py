@@ -5,11 +5,11 @@ import math
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tacit.tasks.models.registry import Size, image, models
+from tacit.tasks.models.registry import Size, image_shape, models
 
 
 def _norm(channels: int) -> nn.GroupNorm:
-    """At most 16 groups, of four channels or more: a group of one pixel would normalise to nothing."""
+    """Group normalisation with at most 16 groups of at least 4 channels. A group of one value would become zero."""
     return nn.GroupNorm(math.gcd(channels, min(16, max(1, channels // 4))), channels)
 
 
@@ -32,7 +32,7 @@ class ResidualBlock(nn.Module):
 
 
 class ResNet(nn.Module):
-    """A 3×3 stem, stages that halve the image and double the channels, mean over pixels, a linear layer."""
+    """A 3×3 convolution, stages that halve the image and double the channels, mean over pixels, a linear layer."""
 
     def __init__(self, channels: int, classes: int, blocks: tuple[int, ...], width: int) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ def resnet10(inputs: tuple[int, ...], classes: int, width: Size = 64) -> nn.Modu
     >>> resnet10((3, 32, 32), 10, width=4)(torch.zeros(2, 3, 32, 32)).shape
     torch.Size([2, 10])
     """
-    return ResNet(image("resnet10", inputs)[0], classes, (1, 1, 1, 1), width)
+    return ResNet(image_shape("resnet10", inputs)[0], classes, (1, 1, 1, 1), width)
 
 
 @models.register("resnet18")
@@ -71,4 +71,4 @@ def resnet18(inputs: tuple[int, ...], classes: int, width: Size = 64) -> nn.Modu
     >>> resnet18((3, 32, 32), 10, width=4)(torch.zeros(2, 3, 32, 32)).shape
     torch.Size([2, 10])
     """
-    return ResNet(image("resnet18", inputs)[0], classes, (2, 2, 2, 2), width)
+    return ResNet(image_shape("resnet18", inputs)[0], classes, (2, 2, 2, 2), width)

@@ -1,14 +1,14 @@
-"""A small Vision Transformer, every parameter in a layer whose per-record gradient norm is cheap."""
+"""A small Vision Transformer. Every parameter is in a layer with cheap per-record gradient norms."""
 
 import torch
 from torch import Tensor, nn
 
 from tacit.errors import TacitError
-from tacit.tasks.models.registry import Size, image, models
+from tacit.tasks.models.registry import Size, image_shape, models
 
 
-class Position(nn.Module):
-    """Adds one learned vector a position; a module, so that the gradient engine can see it."""
+class PositionEmbedding(nn.Module):
+    """Adds one learned vector per position. It is a module so that the ghost engine can observe its calls."""
 
     def __init__(self, length: int, width: int) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class TransformerBlock(nn.Module):
 
 
 class ViT(nn.Module):
-    """Patches to vectors, blocks, mean over positions, one linear layer."""
+    """Embedding of patches, transformer blocks, mean over positions, a linear layer."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class ViT(nn.Module):
     ) -> None:
         super().__init__()
         self.embed = nn.Conv2d(channels, width, patch, stride=patch)
-        self.position = Position(length, width)
+        self.position = PositionEmbedding(length, width)
         self.blocks = nn.Sequential(*(TransformerBlock(width, heads, expand) for _ in range(depth)))
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, classes)
@@ -90,10 +90,10 @@ def vit(
     >>> vit((3, 32, 32), 10)(torch.zeros(2, 3, 32, 32)).shape
     torch.Size([2, 10])
     """
-    channels, height, breadth = image("vit", inputs)
+    channels, height, breadth = image_shape("vit", inputs)
     if height % patch or breadth % patch:
-        raise TacitError(f"model vit: patch = {patch} does not divide a {height}×{breadth} image")
+        raise TacitError(f"model vit: patch must divide the image size {height}×{breadth}, got {patch}")
     if width % heads:
-        raise TacitError(f"model vit: heads = {heads} does not divide width = {width}")
+        raise TacitError(f"model vit: heads must divide width = {width}, got {heads}")
     length = (height // patch) * (breadth // patch)
     return ViT(channels, length, classes, patch, width, depth, heads, expand)
