@@ -187,7 +187,7 @@ def test_refusals():
         )
     with pytest.raises(TacitError, match="it has losses but no outputs"):
         Model.from_loss(lambda w, x, y: w.sum(), torch.zeros(2)).outputs(torch.zeros(2), torch.zeros(1, 2))
-    with pytest.raises(TacitError, match="shared must be 1 to d = 2; .* shared = 3"):
+    with pytest.raises(TacitError, match=r"shared must be 1 to d = 2; .* shared = 3"):
         Model.from_loss(lambda w, x, y: w.sum(), torch.zeros(2), shared=3)
 
 
