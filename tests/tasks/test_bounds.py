@@ -30,7 +30,7 @@ def perceptron():
     ],
     ids=str,
 )
-def test_all_parameters_are_clipped_together_whatever_is_shared(engine, clip, share):
+def test_bounds_all_clips_local_and_shared_parameters_together(engine, clip, share):
     rng = np.random.default_rng(0)
     x = torch.from_numpy(rng.normal(size=(4, 7, 6))).float()
     y, weight = torch.from_numpy(rng.integers(0, 3, (4, 7))), torch.from_numpy(rng.random((4, 7))).float()
@@ -46,7 +46,7 @@ def test_all_parameters_are_clipped_together_whatever_is_shared(engine, clip, sh
 
 
 @pytest.mark.parametrize("bounds", ["all", "shared"])
-def test_a_gradient_comes_in_its_bounded_columns_and_the_others(bounds):
+def test_gradient_is_split_into_bounded_and_local_columns(bounds):
     x, y = torch.randn(20, 6, generator=torch.manual_seed(0)), torch.arange(20) % 3
     model = Model(perceptron(), share=["0.*"], bounds=bounds)
     task = Task(model, Dataset("random", x, y, x, y, 3), [np.arange(10), np.arange(10, 20)], batch=5)
@@ -91,7 +91,7 @@ def second_gradient(task):
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-def test_through_an_exact_local_layer_one_record_moves_the_gradients_of_all_others(relation):
+def test_sensitivity_with_a_local_layer_without_noise(relation):
     other = [] if relation == "add-remove" else [NEUTRAL]
     present, said = second_gradient(remembering([ORDINARY] * RECORDS + [MARKED], relation=relation))
     absent, said_without = second_gradient(remembering([ORDINARY] * RECORDS + other, relation=relation))
@@ -102,7 +102,7 @@ def test_through_an_exact_local_layer_one_record_moves_the_gradients_of_all_othe
 
 
 @pytest.mark.parametrize("sampling", ["poisson", "without-replacement", "permutation"])
-def test_the_sensitivity_covers_every_batch_that_may_be_drawn(sampling):
+def test_sensitivity_covers_every_possible_batch(sampling):
     # A Poisson batch can be larger than expected, up to all records.
     options = {"batch": 3, "sampling": sampling, "relation": "replace-one"}
     tasks = [remembering([ORDINARY] * RECORDS + [last], **options) for last in (MARKED, NEUTRAL)]
@@ -114,7 +114,7 @@ def test_the_sensitivity_covers_every_batch_that_may_be_drawn(sampling):
         assert (turned.value - plain.value).abs().max() <= turned.sensitivity[0] * (1 + 1e-9), step
 
 
-def test_a_local_layer_with_noise_is_no_other_way_to_the_records():
+def test_local_layer_with_noise_does_not_raise_the_sensitivity():
     task = remembering([ORDINARY] * RECORDS + [MARKED], "all", batch=3)
     g = task.gradient(task.initial(), 0, Clip(BOUND))
     assert g.sensitivity.tolist() == [BOUND / 3]

@@ -16,7 +16,7 @@ def refused(match: str):
 
 
 @pytest.mark.parametrize("kind", [np.asarray, torch.tensor, np.ndarray.tolist])
-def test_any_array_gives_the_same_data(kind):
+def test_all_array_types_give_the_same_data(kind):
     data = Dataset.from_arrays(kind(X), kind(Y))
     assert data.x.dtype == torch.float32
     assert data.y.dtype == torch.int64
@@ -26,7 +26,7 @@ def test_any_array_gives_the_same_data(kind):
     assert torch.equal(data.y, (data.x[:, 0] >= 20).long())
 
 
-def test_split_depends_on_the_seed_alone():
+def test_split_depends_only_on_the_seed():
     one, same, other = (Dataset.from_arrays(X, Y, seed=seed) for seed in (1, 1, 2))
     assert torch.equal(one.x, same.x)
     assert not torch.equal(one.x, other.x)
@@ -39,7 +39,7 @@ def test_labels_are_numbered_in_sorted_order(labels):
     assert data.test_y.tolist() == [1] * 10 + [0] * 10
 
 
-def test_given_labels_number_the_classes_alike_on_a_site_that_lacks_one():
+def test_labels_fix_the_class_numbers_of_a_site_without_some_class():
     data = Dataset.from_arrays(X, np.repeat(["c", "a"], 10), labels=["c", "b", "a"], test=(X, ["b"] * 20))
     assert data.classes == 3
     assert set(data.y.tolist()) == {0, 2}
@@ -47,14 +47,14 @@ def test_given_labels_number_the_classes_alike_on_a_site_that_lacks_one():
     assert Dataset.from_arrays(X, Y, labels=[3, 5, 7]).classes == 3
 
 
-def test_the_users_array_is_not_shared():
+def test_data_set_copies_the_array():
     x = X.astype(np.float32)
     data = Dataset.from_arrays(x, Y, test=(x, Y))
     data.x.zero_()
     assert x[1, 1] == 3
 
 
-def test_limit_keeps_the_first_of_each_class_in_proportion():
+def test_limit_takes_the_first_records_of_each_class_in_proportion():
     y = np.tile([0, 0, 0, 1], 25)
     data = Dataset.from_arrays(np.arange(100.0)[:, None], y, test=(np.zeros((2, 1)), [0, 1]))
     part = data.limited(40)
@@ -94,7 +94,7 @@ def test_unit_norm():
         ([[1, 2], [3]], "rows of x must have the same length"),
     ],
 )
-def test_bad_records(x, message):
+def test_invalid_records_are_refused(x, message):
     with refused(message):
         Dataset.from_arrays(x, Y, name="mine")
 
@@ -114,12 +114,12 @@ def test_bad_records(x, message):
         ({"labels": [3, 7, 7]}, "labels must be a list of different values"),
     ],
 )
-def test_bad_split_or_labels(options, message):
+def test_invalid_split_or_labels_are_refused(options, message):
     with refused(message):
         Dataset.from_arrays(X, Y, **options)
 
 
-def test_bad_classes():
+def test_invalid_classes_are_refused():
     with refused("class 1.0 has 1 record; .* at least 2"):
         Dataset.from_arrays(X, np.r_[np.zeros(19), 1])
     with refused("the labels have 1 class; at least 2"):
@@ -170,7 +170,7 @@ def test_synthetic_logistic_follows_its_model():
         ({"recrods": 5}, 'unknown parameter .* did you mean "records"'),
     ],
 )
-def test_bad_synthetic(options, message):
+def test_invalid_synthetic_parameters_are_refused(options, message):
     with refused(message):
         datasets.build("synthetic-logistic", options)
 

@@ -63,7 +63,7 @@ def left_in(folder):
     return [path for path in folder.rglob("*") if path.is_file()] if folder.exists() else []
 
 
-def test_the_named_folder_comes_first_then_the_cache(cache):
+def test_data_folder_is_searched_before_the_cache(cache):
     file = DataFile("set/file", DIGEST)
     assert file.local() is None
     for folder in (cache, files.folders()[0]):
@@ -72,7 +72,7 @@ def test_the_named_folder_comes_first_then_the_cache(cache):
         assert file.get() == folder / "set/file"
 
 
-def test_download_once(cache, web):
+def test_file_is_downloaded_once(cache, web):
     file = DataFile("set/file", DIGEST, (f"{web}/good",))
     path = file.get()
     assert path == cache / "set/file"
@@ -88,18 +88,18 @@ def test_second_address_is_tried(cache, web):
 @pytest.mark.parametrize(
     ("page", "reason"), [("none", "HTTPError"), ("bad", "wrong digest"), ("short", "ChunkedEncodingError")]
 )
-def test_failed_download_leaves_nothing(cache, web, page, reason):
+def test_failed_download_leaves_no_file(cache, web, page, reason):
     with pytest.raises(TacitError, match=rf"cannot be downloaded from {web}/{page} \({reason}\); put it there"):
         DataFile("set/file", DIGEST, (f"{web}/{page}",)).get()
     assert left_in(cache) == []
 
 
-def test_nothing_listens(cache):
+def test_refused_connection_is_reported(cache):
     with pytest.raises(TacitError, match=r"\(ConnectionError\)"):
         DataFile("set/file", DIGEST, ("http://127.0.0.1:9/file",)).get()
 
 
-def test_stop_during_a_download_leaves_nothing(cache, monkeypatch):
+def test_interrupted_download_leaves_no_file(cache, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
@@ -109,14 +109,14 @@ def test_stop_during_a_download_leaves_nothing(cache, monkeypatch):
     assert left_in(cache) == []
 
 
-def test_cache_that_cannot_be_written(cache, web):
+def test_unwritable_cache_is_reported(cache, web):
     cache.write_text("a file where the folder should be")
     with pytest.raises(TacitError, match="cannot be downloaded"):
         DataFile("set/file", DIGEST, (f"{web}/good",)).get()
 
 
 @pytest.mark.parametrize("name", ["mnist", "fashion-mnist", "cifar10", "a9a", "w8a", "mushrooms"])
-def test_missing_set_says_where_and_how(offline, cache, name):
+def test_error_for_missing_files_names_folders_and_remedy(offline, cache, name):
     with pytest.raises(TacitError) as caught:
         datasets.build(name)
     text = str(caught.value)
@@ -129,13 +129,13 @@ def test_missing_set_says_where_and_how(offline, cache, name):
     assert left_in(cache) == []
 
 
-def test_subset_has_no_address(offline):
+def test_subset_cannot_be_downloaded(offline):
     with pytest.raises(TacitError, match=r"cifar10_10k.npz is not in .*named or .*cache; put it there"):
         datasets.build("cifar10", {"edition": "10k"})
     assert offline == []
 
 
-def test_named_folder_must_exist(cache, monkeypatch, tmp_path):
+def test_data_folder_must_exist(cache, monkeypatch, tmp_path):
     monkeypatch.setenv("TACIT_DATA", str(tmp_path / "nowhere"))
     with pytest.raises(TacitError, match=r"TACIT_DATA is .*nowhere, which is not a folder"):
         datasets.build("mnist")
@@ -155,7 +155,7 @@ def test_damaged_file_is_refused(offline, name, path, content):
     assert offline == []
 
 
-def test_libsvm_digest_is_of_the_content(tmp_path):
+def test_libsvm_digest_depends_only_on_the_content(tmp_path):
     texts = (b"+1 1:1 3:0.5\n-1 2:1\n", b"1 1:1.0 3:.5 \r\n-1 2:1 \r\n", b"+1 1:1 3:0.5\n-1 2:2\n")
     for i, text in enumerate(texts):
         (tmp_path / f"{i}").write_bytes(text)

@@ -55,7 +55,7 @@ def test_cifar_subset(folder):
         assert datasets.build("cifar10").name == "cifar10-10k"
 
 
-def test_cifar_full_reads_the_publishers_form(folder, tmp_path, monkeypatch):
+def test_cifar_full_reads_the_original_format(folder, tmp_path, monkeypatch):
     """The subset packed as the publisher packs the full set reads back as the subset."""
     need(folder, "cifar10/cifar10_10k.npz")
     subset = datasets.build("cifar10", {"edition": "10k"})

@@ -27,7 +27,7 @@ def test_npz(tmp_path, key):
     assert (data.name, len(data.x), len(data.test_x)) == ("mine", 8, 2)
 
 
-def test_npz_with_its_own_test(tmp_path):
+def test_npz_with_test_arrays(tmp_path):
     data = npz(tmp_path, x=X, y=Y, x_test=X[:3], y_test=Y[:3], other=X)
     assert (len(data.x), len(data.test_x)) == (10, 3)
 
@@ -43,13 +43,13 @@ def test_npz_with_its_own_test(tmp_path):
         ({"x": X * np.nan, "y": Y}, "data set mine: x has 20 NaN or infinite values"),
     ],
 )
-def test_bad_npz(tmp_path, arrays, message):
+def test_invalid_npz_is_refused(tmp_path, arrays, message):
     with pytest.raises(TacitError, match=message):
         npz(tmp_path, **arrays)
 
 
 @pytest.mark.parametrize("keep", [0, 10, 200, 600])
-def test_npz_cut_short(tmp_path, keep):
+def test_truncated_npz_is_refused(tmp_path, keep):
     npz(tmp_path, x=X, y=Y)
     file = tmp_path / "mine.npz"
     file.write_bytes(file.read_bytes()[:keep])
@@ -57,14 +57,14 @@ def test_npz_cut_short(tmp_path, keep):
         datasets.build("npz", {"path": file})
 
 
-def test_npy_is_not_npz(tmp_path):
+def test_npy_is_refused(tmp_path):
     np.save(tmp_path / "mine.npy", X)
     with pytest.raises(TacitError, match=r"damaged or not a \.npz file"):
         datasets.build("npz", {"path": tmp_path / "mine.npy"})
 
 
 @pytest.mark.parametrize("name", ["npz", "csv"])
-def test_no_such_file(tmp_path, name):
+def test_missing_file_is_refused(tmp_path, name):
     with pytest.raises(TacitError, match=f"there is no file {tmp_path}/none"):
         datasets.build(name, {"path": tmp_path / "none"})
 
@@ -85,7 +85,7 @@ def test_csv(tmp_path, rows, options):
     assert data.y.tolist() == (data.x[:, 0] >= 10).long().tolist()
 
 
-def test_csv_label_in_any_column_and_numeric(tmp_path):
+def test_csv_with_numeric_label_in_any_column(tmp_path):
     rows = [f"{10 * c},{a},{b}" for (a, b), c in zip(X, Y, strict=True)]
     data = csv(tmp_path, rows, label=0)
     assert data.y.tolist() == (data.x[:, 0] >= 10).long().tolist()
@@ -94,7 +94,7 @@ def test_csv_label_in_any_column_and_numeric(tmp_path):
     assert csv(tmp_path, rows).y.tolist() == (csv(tmp_path, rows).x[:, 0] < 10).long().tolist()
 
 
-def test_csv_given_labels(tmp_path):
+def test_csv_with_labels(tmp_path):
     data = csv(tmp_path, ROWS, labels=["yes", "no", "unknown"])
     assert data.classes == 3
     assert data.y.tolist() == (data.x[:, 0] < 10).long().tolist()
@@ -122,12 +122,12 @@ def test_csv_given_labels(tmp_path):
         (['1,2,"no'], {}, "not a UTF-8 text file of comma-separated values"),
     ],
 )
-def test_bad_csv(tmp_path, rows, options, message):
+def test_invalid_csv_is_refused(tmp_path, rows, options, message):
     with pytest.raises(TacitError, match=message):
         csv(tmp_path, rows, **options)
 
 
-def test_binary_csv(tmp_path):
+def test_binary_file_is_refused_as_csv(tmp_path):
     (tmp_path / "mine.csv").write_bytes(bytes(range(256)))
     with pytest.raises(TacitError, match="not a UTF-8 text file"):
         datasets.build("csv", {"path": tmp_path / "mine.csv"})

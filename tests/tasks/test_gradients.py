@@ -55,7 +55,7 @@ def applicable(engine, name, norm):
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("partial", [False, True])
-def test_engines_agree_with_the_naive_loop(name, partial):
+def test_engines_agree_with_a_loop_over_records(name, partial):
     module = build(name)
     inputs, _, share = MODELS[name]
     for norm in CLIPS:
@@ -85,7 +85,7 @@ def test_summed_engine(name):
     ("name", "engine"),
     [(name, engine) for name in MODELS for engine in [*ENGINES, "summed"] if applicable(engine, name, "l2")],
 )
-def test_nodes_together_are_nodes_alone(name, engine):
+def test_nodes_give_the_same_result_together_and_separately(name, engine):
     clip = None if engine == "summed" else Clip(torch.tensor([0.5, 1.0, 2.0]))
     model = Model(build(name), engine=engine)
     data = batch(model, MODELS[name][0], 3)
@@ -112,7 +112,7 @@ def test_losses_and_outputs(name):
 
 @pytest.mark.parametrize("name", ["mlp", "cnn"])
 @pytest.mark.parametrize("norm", ["l2", "l1", "smooth"])
-def test_batch_clip_is_of_the_shared_part_of_the_weighted_sum(name, norm):
+def test_batch_clip_applies_to_the_shared_part_of_the_sum(name, norm):
     model = Model(build(name), share=MODELS[name][2])
     data = batch(model, MODELS[name][0], 3)
     plain, clip = model.gradient_sum(*data, None), Clip(torch.tensor([0.1, 0.5, 1.0]), norm, "batch")
@@ -122,7 +122,7 @@ def test_batch_clip_is_of_the_shared_part_of_the_weighted_sum(name, norm):
 
 
 @pytest.mark.parametrize("engine", ["auto", "ghost", "vectorised"])
-def test_blocks_of_records_and_nodes_change_nothing(monkeypatch, engine):
+def test_block_sizes_do_not_change_the_result(monkeypatch, engine):
     module = build("cnn")
     data = batch(Model(module), (1, 8, 8), 3, size=20)
     for clip in (Clip(0.7), None):
@@ -139,7 +139,7 @@ def test_blocks_of_records_and_nodes_change_nothing(monkeypatch, engine):
     torch.testing.assert_close(Model(mlp).gradient_sum(*data, Clip(0.7)), alone)
 
 
-def test_empty_batches_and_a_given_output():
+def test_empty_batches_and_out_argument():
     for name in ("mlp", "cnn"):
         model = Model(build(name))
         params, x, y, weight = batch(model, MODELS[name][0], 2)
@@ -154,7 +154,7 @@ def test_empty_batches_and_a_given_output():
         assert torch.equal(zero, torch.zeros_like(params))
 
 
-def test_nan_is_never_hidden():
+def test_nan_stays_visible():
     for name, engine in [("mlp", "stacked"), ("cnn", "vectorised"), ("cnn", "ghost")]:
         model = Model(build(name), engine=engine)
         params, x, y, weight = batch(model, MODELS[name][0], 2)
@@ -164,7 +164,7 @@ def test_nan_is_never_hidden():
         assert found[1].isfinite().all()
 
 
-def test_choice():
+def test_auto_engine_choice():
     def choice(name, norm="l2", size=3, **params):
         model = Model(models.build(name, {"inputs": (1, 8, 8), "classes": 4, **params}))
         params, x, y, _ = batch(model, (1, 8, 8), 1, size)
@@ -194,7 +194,7 @@ def test_refusals():
 
 @pytest.mark.parametrize("name", ["logistic", "mlp", "cnn"])
 @pytest.mark.parametrize("per", ["record", "batch"])
-def test_no_rounding_takes_a_record_beyond_its_bound(name, per):
+def test_rounding_does_not_exceed_the_bound_of_a_record(name, per):
     module = build(name)
     bound = torch.rand(40) + 0.001
     for norm in ("l2", "l1"):

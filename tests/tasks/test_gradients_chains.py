@@ -34,7 +34,7 @@ def chains(draw):
     part=st.booleans(),
     seed=st.integers(0, 1000),
 )
-def test_stacked_is_the_naive_loop(made, n, size, norm, bound, part, seed):
+def test_stacked_agrees_with_a_loop_over_records(made, n, size, norm, bound, part, seed):
     module, widths = made
     torch.manual_seed(seed)
     first = next(name for name, _ in module.named_parameters())
@@ -52,7 +52,7 @@ def is_chain(module):
     return chain(Model(module)._objective) is not None
 
 
-def test_what_is_a_chain():
+def test_chain_detection():
     tanh, linear = nn.Tanh(), nn.Linear(3, 3)
     assert is_chain(nn.Linear(3, 2))
     assert is_chain(nn.Sequential(nn.Linear(3, 3), tanh, nn.Linear(3, 3), tanh))  # one activation, twice
@@ -69,7 +69,7 @@ def test_what_is_a_chain():
     assert not is_chain(nn.Sequential(Doubled(3, 2)))
 
 
-def test_lengths_of_a_batch_are_measured_anew_when_it_was_written_to():
+def test_input_norms_are_recomputed_after_a_batch_changes():
     """They are kept with the batch; a batch that has changed is another one."""
     model = Model(nn.Linear(3, 2))
     params, y, weight = model.initial().repeat(2, 1), torch.zeros(2, 4, dtype=torch.long), torch.ones(2, 4)

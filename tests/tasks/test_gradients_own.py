@@ -91,7 +91,7 @@ OWN = {
 
 @pytest.mark.parametrize("name", OWN)
 @pytest.mark.parametrize("share", [None, ["*w*"]])
-def test_auto_is_right_on_any_module(monkeypatch, name, share):
+def test_auto_engine_is_correct_for_unusual_modules(monkeypatch, name, share):
     monkeypatch.setattr("tacit.tasks.gradients.ghost.LARGE", 0)  # so that auto prefers ghost, however small the model
     torch.manual_seed(0)
     ghost, make = OWN[name]
@@ -112,7 +112,7 @@ def test_auto_is_right_on_any_module(monkeypatch, name, share):
 
 
 @pytest.mark.parametrize("engine", ["ghost", "vectorised"])
-def test_words(engine):
+def test_embeddings(engine):
     torch.manual_seed(0)
     module = Wrapped(lambda m, x: m.out(m.words(x).mean(dim=1)), words=nn.Embedding(6, 3), out=nn.Linear(3, 2)).double()
     model = Model(module, engine=engine)
@@ -126,7 +126,7 @@ def test_words(engine):
 
 @pytest.mark.parametrize("shared", [None, 2])
 @pytest.mark.parametrize("clip", [None, Clip(0.5), Clip(0.5, "l1"), Clip(0.5, "smooth")])
-def test_a_loss_of_a_vector(shared, clip):
+def test_model_from_loss_function(shared, clip):
     def loss(w, x, y):
         return F.softplus(-y * (w @ x)) + 0.01 * (w**2 / (1 + w**2)).sum()
 
@@ -143,7 +143,7 @@ def test_a_loss_of_a_vector(shared, clip):
     assert (model.d, model.shared) == (5, shared or 5)
 
 
-def test_a_loss_of_the_users_own():
+def test_user_defined_record_loss():
     torch.manual_seed(0)
     model = Model(nn.Linear(3, 1), loss=lambda output, target: (output[:, 0] - target) ** 2)
     params, x, y = torch.randn(2, 4), torch.randn(2, 5, 3), torch.randn(2, 5)
@@ -153,7 +153,7 @@ def test_a_loss_of_the_users_own():
     torch.testing.assert_close(found[:, 3], 2 * residual.sum(dim=1))
 
 
-def test_the_users_module_is_left_alone():
+def test_module_of_the_user_is_not_changed():
     module = nn.Sequential(nn.Conv2d(1, 2, 2), nn.ReLU(inplace=True), nn.Flatten())
     before = copy.deepcopy(module.state_dict())
     model = Model(module, engine="ghost")
@@ -168,7 +168,7 @@ def test_the_users_module_is_left_alone():
     assert model.initial().abs().min() > 0
 
 
-def test_both_dtypes_with_one_model():
+def test_one_model_computes_in_both_dtypes():
     model = Model(frozen())
     x, y, weight = torch.randn(1, 3, 4), torch.zeros(1, 3).long(), torch.ones(1, 3)
     for dtype in (torch.float64, torch.float32, torch.float64):
@@ -205,7 +205,7 @@ def test_a_loss_that_mixes_records_is_refused(loss, words):
         model.gradient_sum(model.initial().repeat(2, 1), x, y, torch.ones(2, 4), Clip(1.0))
 
 
-def test_an_outlier_does_not_pass_its_clip_in_the_ghost_engine():
+def test_ghost_engine_clips_outliers():
     torch.manual_seed(0)
     module = nn.Sequential(nn.Conv2d(1, 8, 3), nn.GroupNorm(8, 8), nn.Flatten(), nn.Linear(8 * 36, 3))
     model = Model(module, engine="ghost")

@@ -12,7 +12,7 @@ def module():
     return nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
 
 
-def test_everything_is_shared_by_default(module):
+def test_all_parameters_are_shared_by_default(module):
     layout = Layout.of(module)
     assert layout.names == ("0.weight", "0.bias", "2.weight", "2.bias")
     assert layout.shared == layout.d == 23
@@ -50,7 +50,7 @@ def test_scalar_parameters():
     torch.testing.assert_close(layout.flatten(layout.unflatten(torch.arange(4.0))), torch.arange(4.0))
 
 
-def test_frozen_parameters_take_no_part(module):
+def test_frozen_parameters_are_excluded(module):
     module[0].requires_grad_(False)
     assert Layout.of(module).names == ("2.weight", "2.bias")
 
@@ -73,11 +73,11 @@ def test_initial_is_a_copy(module):
         ([], "share is empty"),
     ],
 )
-def test_wrong_patterns(module, share, sentence):
+def test_invalid_patterns_are_refused(module, share, sentence):
     with pytest.raises(TacitError, match=sentence):
         Layout.of(module, share)
 
 
-def test_nothing_to_train():
+def test_module_without_trainable_parameters_is_refused():
     with pytest.raises(TacitError, match="no trainable parameters"):
         Layout.of(nn.Tanh())

@@ -20,14 +20,14 @@ def size(module):
     return sum(p.numel() for p in module.parameters())
 
 
-def test_all_are_here_and_described():
+def test_all_models_are_registered_with_a_description():
     assert list(models) == sorted([*SMALL, "nonconvex-logistic"])
     assert all(models.describe().values())
 
 
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("inputs", [(1, 28, 28), (3, 32, 32), (1, 8, 8)])
-def test_shapes_and_independence(name, inputs):
+def test_output_shapes_and_independence_of_records(name, inputs):
     torch.manual_seed(0)
     module = models.build(name, {"inputs": inputs, "classes": 7, **SMALL[name]})
     check_module(module)
@@ -69,7 +69,7 @@ def test_sizes():
         ("mlp", {"activation": "tan"}, "activation = 'tan'"),
     ],
 )
-def test_wrong_parameters(name, params, sentence):
+def test_invalid_parameters_are_refused(name, params, sentence):
     with pytest.raises(TacitError, match=sentence):
         models.build(name, {"inputs": (1, 8, 8), "classes": 2, **params})
 
@@ -97,14 +97,14 @@ def test_wrong_parameters(name, params, sentence):
     ],
 )
 @pytest.mark.filterwarnings("ignore:Lazy modules")
-def test_refused_layers(layer, sentence):
+def test_layers_that_mix_records_or_draw_are_refused(layer, sentence):
     module = nn.Sequential()
     module.body = nn.Sequential(nn.Identity(), layer)
     with pytest.raises(TacitError, match=sentence):
         check_module(module)
 
 
-def test_accepted_layers():
+def test_other_layers_are_accepted():
     layers = (nn.InstanceNorm2d(4), nn.GroupNorm(2, 4), nn.Dropout(0.0), nn.LayerNorm(4), nn.ReLU())
     assert check_module(nn.Sequential(*layers)) is None
 
@@ -129,7 +129,7 @@ class Noisy(nn.Module):
         return nn.functional.dropout(x, 0.5)
 
 
-def test_a_run_shows_what_the_layers_hide():
+def test_forward_pass_reveals_hidden_mixing():
     x = torch.randn(2, 64, generator=torch.Generator().manual_seed(0))
     counter = Counter()
     with pytest.raises(TacitError, match=r'changes its buffer "0\.seen"'):

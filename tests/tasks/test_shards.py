@@ -106,7 +106,7 @@ def test_classes_and_records(count, nodes, data, seed):
         assert (counts > 0).sum() == per_node
 
 
-def test_classes_use_every_record_when_they_just_fit():
+def test_classes_use_every_record_if_counts_match():
     labels = np.repeat(np.arange(10), 600)
     parts = by_class(labels, 10, 3, per_node=6, records=600)
     check(parts, labels, 10)
@@ -127,7 +127,7 @@ def test_same_seed_same_shards(name, options):
     assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
 
 
-def test_dirichlet_concentrates_as_alpha_falls():
+def test_dirichlet_is_more_concentrated_for_smaller_alpha():
     labels = np.repeat(np.arange(10), 500)
 
     def share(alpha):
@@ -194,6 +194,6 @@ LABELS = np.repeat(np.arange(4), 25)
         ("sizes", {"size": [1]}, 'did you mean "sizes"'),
     ],
 )
-def test_impossible_requests(name, options, message):
+def test_impossible_shardings_are_refused(name, options, message):
     with pytest.raises(TacitError, match=message):
         shards.build(name, {"labels": LABELS, "nodes": 4, "seed": 0, **options})

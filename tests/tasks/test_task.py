@@ -52,7 +52,9 @@ def norms(change, norm):
     record=st.integers(0, 14),
     scale=st.sampled_from([1.0, 1e3, -1e3]),
 )
-def test_replacing_a_record_moves_the_gradient_no_further_than_stated(sampling, norm, per, bound, step, record, scale):
+def test_replacing_a_record_changes_the_gradient_by_at_most_the_sensitivity(
+    sampling, norm, per, bound, step, record, scale
+):
     x, y = records()
     other = x.clone()
     other[record] = other[record] * scale + 1
@@ -70,7 +72,7 @@ def test_replacing_a_record_moves_the_gradient_no_further_than_stated(sampling, 
 
 @settings(max_examples=30, deadline=None)
 @given(norm=st.sampled_from(["l2", "l1", "smooth"]), bound=st.floats(0.05, 3.0), record=st.integers(0, 8))
-def test_removing_a_record_moves_the_sum_no_further_than_stated(norm, bound, record):
+def test_removing_a_record_changes_the_sum_by_at_most_the_sensitivity(norm, bound, record):
     """Full participation: what one record adds, over the public size, is at most C / m."""
     x, y = records()
     clip = Clip(bound, norm)
@@ -85,7 +87,7 @@ def test_removing_a_record_moves_the_sum_no_further_than_stated(norm, bound, rec
     assert float(moved) <= whole.sensitivity[1] * 9 * (1 + 1e-9)
 
 
-def test_the_mean_divides_by_the_expected_batch_not_the_realised_one():
+def test_mean_divides_by_the_expected_batch_size():
     task = digits_task(nodes=3, batch=8, dtype=torch.float64)
     params = task.initial()
     step = next(s for s in range(100) if task.sampler.draw(s).weight.sum(1)[0] not in (0, 8))
@@ -96,7 +98,7 @@ def test_the_mean_divides_by_the_expected_batch_not_the_realised_one():
     assert torch.allclose(task.gradient(params, step).value[0], total[0] / 8, atol=1e-12)
 
 
-def test_stated_sensitivities():
+def test_sensitivities():
     clip = Clip(2.0)
     assert digits_task(batch=8).gradient(digits_task().initial(), 0, clip).sensitivity.tolist() == [2 / 8] * 5
     replaced = digits_task(batch=8, sampling="without-replacement")
@@ -106,7 +108,7 @@ def test_stated_sensitivities():
     assert task.gradient(task.initial(), 1).sensitivity is None
 
 
-def test_hosted_alone_a_node_has_the_same_gradient():
+def test_node_hosted_separately_has_the_same_gradient():
     task = digits_task(nodes=4, sizes=[100, 200, 300, 400])
     params = torch.randn(4, task.d, generator=torch.Generator().manual_seed(0))
     together = task.gradient(params, 5, Clip(0.5)).value
@@ -115,7 +117,7 @@ def test_hosted_alone_a_node_has_the_same_gradient():
         assert torch.allclose(alone[0], together[row], atol=1e-6)
 
 
-def test_every_gradient_is_open_until_released():
+def test_gradient_is_open_in_the_ledger_until_released():
     task = digits_task()
     bounded = task.gradient(task.initial(), 3, purpose="momentum")
     assert task.ledger.unreleased == [(3, "momentum")]
@@ -124,7 +126,7 @@ def test_every_gradient_is_open_until_released():
     assert task.draws == 1
 
 
-def test_evaluation_of_a_module_and_of_a_bare_loss():
+def test_evaluation_of_a_module_and_of_a_loss_function():
     task = digits_task()
     metrics = task.evaluate(torch.zeros(task.d))
     assert metrics.loss == pytest.approx(np.log(10), rel=1e-4)
@@ -147,7 +149,7 @@ def test_cached_batches_give_the_same_gradients_as_fresh_copies(monkeypatch):
     assert all(torch.equal(one, other) for one, other in zip(*made.values(), strict=True))
 
 
-def test_weight_decay_is_of_no_record():
+def test_weight_decay_is_not_clipped():
     """It is added after the clip: neither the bound nor the number drawn has a say in it."""
     task, decaying = digits_task(batch=8), digits_task(batch=8, weight_decay=0.3)
     params = torch.randn(5, task.d, generator=torch.Generator().manual_seed(0))
