@@ -144,5 +144,7 @@ def test_sgp_supports_partial_sharing():
 
 
 def test_pattern_without_match_lists_the_parameters():
-    with pytest.raises(TacitError, match=r"matches no parameter; the parameters are: 0.weight, 0.bias, 2.weight, 2.bias"):
+    with pytest.raises(
+        TacitError, match=r"matches no parameter; the parameters are: 0.weight, 0.bias, 2.weight, 2.bias"
+    ):
         run(share=["1.*"])

@@ -1,4 +1,4 @@
-"""The slow and obvious way to a clipped gradient sum: one node and one record at a time."""
+"""Reference implementation of clipped gradient sums: one node and one record at a time."""
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ def naive_gradient_sum(record_loss, params, x, y, weight, shared, bound=None, no
 
 
 def module_loss(module: nn.Module, layout: Layout, loss):
-    """A module's loss on one record as a function of the vector, by setting the module's own parameters."""
+    """Return a module's loss on one record as a function of the parameter vector."""
 
     def record(vector, x, y):
         parts, start = {}, 0

@@ -1,4 +1,4 @@
-"""Whose gradients a clip bounds, and how far a record can then move them."""
+"""Which gradients a clip bounds, and the sensitivity that follows."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def perceptron():
     ("engine", "clip"),
     [
         *((engine, clip) for engine in ENGINES for clip in (Clip(0.05), Clip(0.05, "smooth"))),
-        *((engine, Clip(0.1, "l1")) for engine in ENGINES if engine != "ghost"),  # it has no L1 norms
+        *((engine, Clip(0.1, "l1")) for engine in ENGINES if engine != "ghost"),  # ghost does not support L1
         ("auto", Clip(0.05, per="batch")),
         ("auto", Clip(0.1, "l1", per="batch")),
     ],
@@ -61,7 +61,8 @@ def test_gradient_is_split_into_bounded_and_local_columns(bounds):
     assert task.ledger.unreleased == []
 
 
-# An exact local parameter remembers: ∇_s of an ordinary record is the sign of l, and one marked record turns l round.
+# A local parameter l without noise depends on earlier records: ∇_s of an ordinary record is the sign of l, and one
+# marked record changes this sign.
 
 RECORDS, BOUND = 12, 1.0
 ORDINARY, MARKED, NEUTRAL = (1.0, 0.0), (0.0, 1.0), (0.0, 0.0)
@@ -80,7 +81,7 @@ def remembering(records, bounds="shared", **options):
 
 
 def second_gradient(task):
-    """The shared gradient of the second round, as a sum over records, and how far one record is said to move it."""
+    """Return the shared gradient of the second round, as a sum over records, and its sensitivity."""
     unit = Geometric(1.0)
     local = "private" if task.model.bounded == task.d else "exact"
     method = D2P(lr=0.1, clip=Geometric(BOUND), noise=unit, scale=1e-12, local=local).with_rounds(2)
@@ -97,7 +98,7 @@ def test_sensitivity_with_a_local_layer_without_noise(relation):
     absent, said_without = second_gradient(remembering([ORDINARY] * RECORDS + other, relation=relation))
     usual = BOUND if relation == "add-remove" else 2 * BOUND
     assert (present, absent) == pytest.approx((RECORDS * BOUND, -RECORDS * BOUND))
-    assert abs(present - absent) > 10 * usual  # what a record's own gradient could do
+    assert abs(present - absent) > 10 * usual  # more than the record's own gradient
     assert abs(present - absent) <= min(said, said_without) * (1 + 1e-9)
 
 
@@ -119,7 +120,7 @@ def test_local_layer_with_noise_does_not_raise_the_sensitivity():
     g = task.gradient(task.initial(), 0, Clip(BOUND))
     assert g.sensitivity.tolist() == [BOUND / 3]
     assert (g.sampling.kind, float(g.sampling.rate[0])) == ("poisson", 3 / 13)
-    # The marked record moves the local column by no more than its clipped gradient: l stays where it was.
+    # The marked record changes the local column by at most its clipped gradient, so the sign of l stays the same.
     moved = [
         remembering(records, "all").gradient(task.initial(), 0, Clip(BOUND)).value[0] * len(records)
         for records in ([ORDINARY] * RECORDS + [MARKED], [ORDINARY] * RECORDS)

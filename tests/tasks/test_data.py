@@ -1,4 +1,4 @@
-"""Dataset: what it accepts, what it makes of it, and every refusal."""
+"""Dataset: accepted arrays, conversions and errors."""
 
 import numpy as np
 import pytest

@@ -19,7 +19,7 @@ DIGEST = hashlib.sha256(GOOD).hexdigest()
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    """An empty cache, and an empty folder named by TACIT_DATA."""
+    """An empty cache, and an empty folder TACIT_DATA."""
     (tmp_path / "named").mkdir()
     monkeypatch.setenv("TACIT_DATA", str(tmp_path / "named"))
     monkeypatch.setattr(pooch, "os_cache", lambda _: tmp_path / "cache")
@@ -28,7 +28,7 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def offline(cache, monkeypatch):
-    """The cache, and a web that refuses; the list of addresses tried."""
+    """The cache without network access; returns the list of requested addresses."""
     tried = []
 
     def fail(url, **_):

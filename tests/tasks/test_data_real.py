@@ -1,4 +1,4 @@
-"""The published data sets themselves, where this machine has them."""
+"""The published data sets, if they are on this machine."""
 
 import io
 import tarfile
@@ -35,7 +35,7 @@ def test_mnist_and_fashion(folder, name):
         "fashion-mnist": [6000] * 10,
     }
     assert data.y.bincount().tolist() == counts[name]
-    mean = {"mnist": 0.1307, "fashion-mnist": 0.2860}  # the published ones
+    mean = {"mnist": 0.1307, "fashion-mnist": 0.2860}  # published values
     assert data.x.mean().item() == pytest.approx(mean[name], abs=1e-4)
     unit = data.limited(500).normalised("unit")
     assert unit.y.bincount(minlength=10).min() >= 45
@@ -48,7 +48,7 @@ def test_cifar_subset(folder):
     assert (data.name, data.inputs) == ("cifar10-10k", (3, 32, 32))
     assert data.y.bincount().tolist() == [1000] * 10
     assert data.test_y.bincount().tolist() == [200] * 10
-    # the mean and deviation are the full set's; a 10,000 subset is near them
+    # standardised with the values of the full set, so the subset is only approximately standardised
     assert data.x.mean((0, 2, 3)).abs().max() < 0.02
     assert (data.x.std((0, 2, 3)) - 1).abs().max() < 0.02
     if not (folder / images.CIFAR.path).is_file() and images.CIFAR.local() is None:
@@ -56,7 +56,7 @@ def test_cifar_subset(folder):
 
 
 def test_cifar_full_reads_the_original_format(folder, tmp_path, monkeypatch):
-    """The subset packed as the publisher packs the full set reads back as the subset."""
+    """The subset, written in the format of the full set, is read back unchanged."""
     need(folder, "cifar10/cifar10_10k.npz")
     subset = datasets.build("cifar10", {"edition": "10k"})
     with np.load(folder / "cifar10/cifar10_10k.npz") as file:
@@ -99,7 +99,7 @@ def test_libsvm(folder, name, inputs, counts, test_counts):
 
 
 def test_a9a_can_be_learned(folder):
-    """84.95 % is what logistic regression reaches on a9a.t: records and labels belong together."""
+    """Logistic regression reaches 84.95 % on a9a.t, which shows that records and labels match."""
     need(folder, "libsvm/a9a")
     data = datasets.build("a9a")
     weights = torch.linalg.lstsq(torch.cat([data.x, torch.ones(len(data.x), 1)], 1), 2.0 * data.y - 1, driver="gelsd")

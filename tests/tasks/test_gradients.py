@@ -1,4 +1,4 @@
-"""Every built-in model, engine and clip against the naive loop."""
+"""Every built-in model, engine and clip, compared with a loop over the records."""
 
 import copy
 
@@ -30,7 +30,7 @@ def build(name, classes=4):
 
 
 def batch(model, inputs, n, size=3, dtype=torch.float64, classes=4):
-    """Different parameters on each node, and padding: weight 0 on arbitrary records."""
+    """Return different parameters for each node, and records with padding (weight 0)."""
     params = model.initial().to(dtype) + 0.1 * torch.randn(n, model.d, dtype=dtype)
     x, y = torch.randn(n, size, *inputs, dtype=dtype), torch.randint(0, classes, (n, size))
     weight = torch.ones(n, size, dtype=dtype)
@@ -39,7 +39,7 @@ def batch(model, inputs, n, size=3, dtype=torch.float64, classes=4):
 
 
 def expected(module, model, params, x, y, weight, bound, norm):
-    """The naive sum, in float64 always."""
+    """Return the reference sum in float64."""
     loss = module_loss(copy.deepcopy(module).double(), model.layout, cross_entropy)
     return naive_gradient_sum(loss, params.double(), x.double(), y, weight.double(), model.shared, bound, norm)
 
@@ -63,7 +63,7 @@ def test_engines_agree_with_a_loop_over_records(name, partial):
             some = share if partial else None
             model = Model(module, share=some)
             data = batch(model, inputs, n, dtype=dtype)
-            # Bounds such that some records are clipped, and others not.
+            # With these bounds, some records are clipped and others are not.
             bound = None if norm is None else torch.linspace(0.5, 2, n) * (8 if norm == "l1" else 1)
             wanted = expected(module, model, *data, bound, norm)
             clip = None if bound is None else Clip(bound, norm)

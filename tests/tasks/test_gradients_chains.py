@@ -1,4 +1,4 @@
-"""Any chain, width, batch and clip: the stacked engine is the naive loop."""
+"""The stacked engine agrees with a loop over the records for random chains, batches and clips."""
 
 import pytest
 import torch
@@ -70,7 +70,7 @@ def test_chain_detection():
 
 
 def test_input_norms_are_recomputed_after_a_batch_changes():
-    """They are kept with the batch; a batch that has changed is another one."""
+    """Norms are cached per batch; a modified batch needs new ones."""
     model = Model(nn.Linear(3, 2))
     params, y, weight = model.initial().repeat(2, 1), torch.zeros(2, 4, dtype=torch.long), torch.ones(2, 4)
     x = torch.ones(2, 4, 3)

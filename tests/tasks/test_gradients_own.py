@@ -1,4 +1,4 @@
-"""Users' own modules and losses, in all the ways a layer can be used; auto must never be wrong."""
+"""User-defined modules and losses that use layers in unusual ways; the auto engine must be correct."""
 
 import copy
 
@@ -14,7 +14,7 @@ from tests.tasks.oracles import module_loss, naive_gradient_sum
 
 
 class Wrapped(nn.Module):
-    """Layers by name, put together by a function of (self, x)."""
+    """A module with named layers and a forward function (self, x)."""
 
     def __init__(self, forward, **layers):
         super().__init__()
@@ -92,7 +92,7 @@ OWN = {
 @pytest.mark.parametrize("name", OWN)
 @pytest.mark.parametrize("share", [None, ["*w*"]])
 def test_auto_engine_is_correct_for_unusual_modules(monkeypatch, name, share):
-    monkeypatch.setattr("tacit.tasks.gradients.ghost.LARGE", 0)  # so that auto prefers ghost, however small the model
+    monkeypatch.setattr("tacit.tasks.gradients.ghost.LARGE", 0)  # auto prefers ghost also for small models
     torch.manual_seed(0)
     ghost, make = OWN[name]
     module = make().double()

@@ -1,4 +1,4 @@
-"""The LT-ADMM-DP paper's task against its formula."""
+"""The task of the LT-ADMM-DP paper, compared with its formula."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Shards: disjoint, of the sizes and classes asked for, the same for the same seed."""
+"""Shards are disjoint, have the requested sizes and classes, and depend only on the seed."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 @st.composite
 def settings(draw):
-    """Labels of unequal classes, a number of nodes that they go round, and a seed."""
+    """Labels of classes of different sizes, a possible number of nodes, and a seed."""
     counts = draw(st.lists(st.integers(1, 60), min_size=1, max_size=6))
     seed = draw(seeds)
     labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
@@ -95,7 +95,7 @@ def test_classes_and_records(count, nodes, data, seed):
     records = data.draw(st.integers(per_node, max(per_node, 100 * count // nodes // 2)))
     try:
         parts = by_class(labels, nodes, seed, per_node=per_node, records=records)
-    except TacitError:  # few classes held by few nodes: the class is too small
+    except TacitError:  # a class has too few records
         assert -(-records // per_node) * -(-nodes * per_node // count) > 200
         return
     check(parts, labels, nodes, complete=False)

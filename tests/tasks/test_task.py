@@ -1,4 +1,4 @@
-"""The bound a task states must hold for the gradient it gives: tested by taking records away and putting others in."""
+"""The sensitivity of a task bounds the change of its gradient if a record is removed or replaced."""
 
 import dataclasses
 import itertools
@@ -73,7 +73,7 @@ def test_replacing_a_record_changes_the_gradient_by_at_most_the_sensitivity(
 @settings(max_examples=30, deadline=None)
 @given(norm=st.sampled_from(["l2", "l1", "smooth"]), bound=st.floats(0.05, 3.0), record=st.integers(0, 8))
 def test_removing_a_record_changes_the_sum_by_at_most_the_sensitivity(norm, bound, record):
-    """Full participation: what one record adds, over the public size, is at most C / m."""
+    """Without sampling, one record changes the mean by at most C / m with m the public size."""
     x, y = records()
     clip = Clip(bound, norm)
     task = tiny(x, y, sampling="poisson", batch=None)
@@ -82,7 +82,7 @@ def test_removing_a_record_changes_the_sum_by_at_most_the_sensitivity(norm, boun
     without = dataclasses.replace(task.data, y=task.data.y)
     parts = [task.shards[0], np.delete(task.shards[1], record)]
     less = Task(task.model, without, parts, noise=task.noise, dtype=torch.float64).gradient(params, 0, clip)
-    # The second divides by 8, its own public size: compare the sums.
+    # The second task divides by its own public size 8, so compare sums.
     moved = norms(whole.value * 9 - less.value * 8, whole.norm)[1]
     assert float(moved) <= whole.sensitivity[1] * 9 * (1 + 1e-9)
 
@@ -143,14 +143,14 @@ def test_cached_batches_give_the_same_gradients_as_fresh_copies(monkeypatch):
     for kept in (0, 1 << 29):
         monkeypatch.setattr("tacit.tasks.batch_loader._CACHE_BYTES", kept)
         task = digits_task(batch=20, sampling="permutation", epochs=2)
-        steps = list(range(2 * task.sampler.distinct)) * 2  # another order, and back to the first
+        steps = list(range(2 * task.sampler.distinct)) * 2  # two permutations, then the first again
         made[kept] = [task.gradient(params, step, Clip(0.5)).use_locally() for step in steps]
         assert bool(task._loader._cache) == bool(kept)
     assert all(torch.equal(one, other) for one, other in zip(*made.values(), strict=True))
 
 
 def test_weight_decay_is_not_clipped():
-    """It is added after the clip: neither the bound nor the number drawn has a say in it."""
+    """It is added after clipping and depends neither on the bound nor on the batch."""
     task, decaying = digits_task(batch=8), digits_task(batch=8, weight_decay=0.3)
     params = torch.randn(5, task.d, generator=torch.Generator().manual_seed(0))
     for step, clip in enumerate((None, Clip(0.01), Clip(0.01, per="batch"))):
