@@ -37,7 +37,7 @@ class CanaryModel(Model):
         layout = Layout(names, shapes, self.canary_columns.stop, real.bounded + canaries)
         start = real.initial()
         initial = torch.cat([start[: real.shared], start.new_zeros(canaries), start[real.shared :]])
-        self._start(FunctionObjective(self._loss, layout), initial, "auto", real.weight_decay)
+        self._init(FunctionObjective(self._loss, layout), initial, "auto", real.weight_decay)
 
     def smoothness(self, square: float) -> float | None:
         """The smoothness of the real model: the loss of a canary is linear."""
@@ -65,7 +65,7 @@ class CanaryModel(Model):
         for node in canary.any(1).nonzero()[:, 0].tolist():  # at most one: all canaries are at one node
             code = y[node, canary[node]] - self._classes
             columns = self.canary_columns.start + code // 2
-            bound = per_record and replace(per_record, bound=float(per_record.at(slice(node, node + 1)).bound))
+            bound = per_record and replace(per_record, bound=float(per_record.for_nodes(slice(node, node + 1)).bound))
             gradients = self._canary_model.gradient_sum(
                 params[node, columns, None],
                 self._slopes[code, None],
