@@ -9,10 +9,7 @@ import torch
 
 from tacit.graphs import graphs
 from tacit.networks import Simulated
-from tacit.privacy.bounded import Bounded, ReleaseContext, Sampling
-from tacit.privacy.ledger import Ledger
-from tacit.privacy.mechanism import Gaussian
-from tacit.privacy.noise import Noise
+from tacit.privacy import Bounded, Gaussian, Ledger, Noise, ReleaseContext, Sampling
 from tacit.tasks import keep_freed_memory
 
 Step = Callable[[], None]

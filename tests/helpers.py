@@ -8,7 +8,7 @@ import torch
 
 from tacit.algorithms import algorithms
 from tacit.errors import TacitError
-from tacit.privacy.noise import Noise
+from tacit.privacy import Noise
 from tacit.tasks import Dataset, Model, Task, datasets, models, shards
 
 

@@ -103,6 +103,12 @@ class Registry(Generic[T]):
         """Return the parameters of a small example of `name`, as it was registered."""
         return dict(self._examples.get(name, {}))
 
+    def registered(self, name: str) -> Maker[T]:
+        """The maker registered under exactly this name; unlike `registry[name]`, it never loads a user's file."""
+        if name not in self._makers:
+            raise unknown(self.kind, name, self)
+        return self._makers[name]
+
     def describe(self) -> dict[str, str]:
         """Each name with the first line of its maker's docstring."""
         return {name: (inspect.getdoc(self._makers[name]) or "").split("\n")[0] for name in self}

@@ -6,8 +6,7 @@ import torch
 from tacit.algorithms import SGPDP
 from tacit.graphs import d_out
 from tacit.networks import Simulated
-from tacit.privacy.bounded import Bounded, Sampling
-from tacit.privacy.noise import Noise
+from tacit.privacy import Bounded, Noise, Sampling
 from tacit.runs import Run
 from tacit.tasks import Dataset, Model, Task
 

@@ -7,8 +7,7 @@ import pytest
 
 from tacit.algorithms.d2p_privacy import clt_mu, dyn_d2p_claim, paper_mu0
 from tacit.errors import TacitError
-from tacit.privacy import epsilon
-from tacit.privacy.gdp import epsilon_to_mu
+from tacit.privacy import epsilon, epsilon_to_mu
 from tests.privacy.streams import poisson
 
 

@@ -6,7 +6,7 @@ import torch
 
 from tacit.algorithms import compressors
 from tacit.errors import TacitError
-from tacit.privacy.noise import Noise
+from tacit.privacy import Noise
 
 NOISE, NODES = Noise.from_seed(3), np.arange(4)
 X = torch.randn(4, 50, generator=torch.Generator().manual_seed(1), dtype=torch.float64)

@@ -82,7 +82,7 @@ def test_calibration_reaches_the_target_at_every_node(name):
     # Shards of different sizes: each node gets the noise its own rate needs.
     sampling = poisson(0.2, 0.1, 0.02)
     algorithm = algorithms.build(name, {}).with_rounds(100)
-    scale = calibrated(algorithm, sampling, 2.0, 1e-5)
+    scale = calibrate_noise(algorithm, sampling, 2.0, 1e-5)
     assert scale[0] > scale[1] > scale[2] > 0
     spent = cost(algorithm.with_noise(scale), sampling, 1e-5)
     assert (spent <= 2.0).all()
@@ -92,7 +92,7 @@ def test_calibration_reaches_the_target_at_every_node(name):
 def test_schedule_with_3500_different_multipliers_is_calibrated():
     sampling = poisson(64 / 3000)
     algorithm = dyn_d2p(rho_mu=3.0).with_rounds(3500)
-    scale = calibrated(algorithm, sampling, 1.0, 1e-4)
+    scale = calibrate_noise(algorithm, sampling, 1.0, 1e-4)
     assert 0.98 <= cost(algorithm.with_noise(scale), sampling, 1e-4)[0] <= 1.0
 
 
@@ -100,10 +100,10 @@ def test_many_shard_sizes_need_few_computations(monkeypatch):
     calls = []
     import tacit.privacy.planning as module
 
-    real = module.calibrate_steps
-    monkeypatch.setattr(module, "calibrate_steps", lambda *a, **k: (calls.append(1), real(*a, **k))[1])
+    real = module.calibrate_losses
+    monkeypatch.setattr(module, "calibrate_losses", lambda *a, **k: (calls.append(1), real(*a, **k))[1])
     rates = np.random.default_rng(0).uniform(0.01, 0.1, 1000)
-    scale = calibrated(const_d2p().with_rounds(50), poisson(*rates), 1.0, 1e-5)
+    scale = calibrate_noise(const_d2p().with_rounds(50), poisson(*rates), 1.0, 1e-5)
     assert len(calls) <= 16
     assert (np.diff(scale[np.argsort(rates)]) >= 0).all()
 

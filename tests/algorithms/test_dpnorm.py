@@ -11,7 +11,7 @@ from tacit.algorithms.dpnorm_privacy import dp_norm_claim, dp_norm_j
 from tacit.errors import TacitError
 from tacit.graphs import graphs
 from tacit.networks import Simulated
-from tacit.privacy.gdp import mu_to_epsilon
+from tacit.privacy import mu_to_epsilon
 from tacit.runs import Config, from_config
 from tacit.tasks import Dataset, Model, Task
 from tests.helpers import noised, quadratic_task, run_rounds
@@ -65,9 +65,9 @@ def test_guarantee_of_the_claimed_epsilon(claimed, guaranteed):
 
 def test_calibration_to_the_guarantee_needs_less_noise():
     algorithm, task = published()
-    from tacit.privacy.planning import calibrated
+    from tacit.privacy import calibrate_noise
 
-    scale = calibrated(algorithm, algorithm.privacy.sampling(task), 1.0, 1e-3)
+    scale = calibrate_noise(algorithm, algorithm.privacy.sampling(task), 1.0, 1e-3)
     assert scale == pytest.approx([115.0] * 6, abs=1.0)
     assert mu_to_epsilon(math.sqrt(2000) / scale[0], 1e-3) == pytest.approx(1.0, rel=0.01)
     assert dp_norm_claim(scale[0], 1e-3, 2000) > 1.4

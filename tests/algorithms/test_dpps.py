@@ -20,9 +20,7 @@ from tacit.algorithms import (
 from tacit.errors import TacitError
 from tacit.graphs import d_out, ring
 from tacit.networks import Simulated, run_on_threads
-from tacit.privacy.bounded import ReleaseContext, Sampling
-from tacit.privacy.ledger import Ledger
-from tacit.privacy.noise import Noise
+from tacit.privacy import Ledger, Noise, ReleaseContext, Sampling
 from tests.algorithms.dpps_cases import ALIKE, OPPOSED, perturbation, pulled, run
 from tests.helpers import run_rounds
 

@@ -5,7 +5,7 @@ import pytest
 from tacit.algorithms import PEDFL, SGPDP
 from tacit.graphs import d_out
 from tacit.networks import Simulated
-from tacit.privacy import Laplace, calibrated, epsilon
+from tacit.privacy import Laplace, calibrate_noise, epsilon
 from tacit.runs import Run
 from tests.algorithms.dpps_cases import ALIKE, DELTA, OPPOSED, pulled, run
 from tests.privacy.streams import repeated, sampling
@@ -80,7 +80,7 @@ def test_no_noise_has_no_guarantee_and_no_claim():
 def test_noise_is_calibrated_to_a_total_epsilon():
     task = pulled(ALIKE)
     algorithm = SGPDP(clip=1.0, decay=0.5, decay_rounds=(5,)).with_rounds(12)
-    scale = calibrated(algorithm, algorithm.privacy.sampling(task), 3.0, DELTA)
+    scale = calibrate_noise(algorithm, algorithm.privacy.sampling(task), 3.0, DELTA)
     found = Run(task, algorithm.with_noise(scale), Simulated(d_out(10, 2)), delta=DELTA).go()
     assert 2.97 <= found.privacy.guaranteed <= 3.0
     least = found.privacy.claimed

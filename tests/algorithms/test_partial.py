@@ -8,7 +8,7 @@ import torch
 
 from tacit.errors import TacitError
 from tacit.networks import Simulated
-from tacit.privacy.mechanism import Gaussian
+from tacit.privacy import Gaussian
 from tacit.runs import Config, from_config
 from tacit.tasks import Clip, Metrics
 

@@ -9,7 +9,7 @@ import torch
 from tacit.algorithms import PEDFL, SGPDP, PartPSP
 from tacit.graphs import graphs
 from tacit.networks import Simulated
-from tacit.privacy.ledger import Ledger
+from tacit.privacy import Ledger
 from tests.algorithms import partpsp_oracle as oracle
 from tests.helpers import digits_task, noised
 

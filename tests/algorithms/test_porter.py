@@ -8,7 +8,7 @@ from tacit.algorithms import algorithms
 from tacit.errors import TacitError
 from tacit.graphs import graphs
 from tacit.networks import Simulated
-from tacit.privacy.ledger import Ledger
+from tacit.privacy import Ledger
 from tacit.tasks import Clip
 from tests.helpers import digits_task, noised, quadratic_task, run_rounds
 

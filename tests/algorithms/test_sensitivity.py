@@ -17,9 +17,7 @@ from tacit.algorithms import (
 from tacit.errors import TacitError
 from tacit.graphs import Dropout, Graph, d_out, from_matrices, one_peer_exponential, ring
 from tacit.networks import Simulated
-from tacit.privacy.bounded import ReleaseContext
-from tacit.privacy.ledger import Ledger
-from tacit.privacy.noise import Noise
+from tacit.privacy import Ledger, Noise, ReleaseContext
 from tacit.tasks import Dataset, Model, Task, models
 from tests.algorithms.dpps_cases import perturbation
 

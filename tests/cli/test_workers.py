@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from safetensors.torch import load_file
 
-from tacit.privacy.ledger import Ledger
+from tacit.privacy import Ledger
 from tacit.reports import RunRecord
 from tests.cli.conftest import NO_TARGET, QUICK, setting
 from tests.helpers import accept_ctrl_c

@@ -13,8 +13,7 @@ from tacit.algorithms import algorithms
 from tacit.errors import TacitError
 from tacit.graphs import Dropout, from_matrices, graphs, require
 from tacit.networks import Simulated, run_on_threads
-from tacit.privacy.ledger import Ledger
-from tacit.privacy.planning import plan
+from tacit.privacy import Ledger, plan
 from tests.helpers import constant_task, digits_task, example_algorithm, quadratic_task, run_rounds
 
 ROUNDS = 12

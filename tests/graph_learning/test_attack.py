@@ -9,7 +9,7 @@ import torch
 from tacit.graph_learning import PPGL, Signals
 from tacit.graphs import ring
 from tacit.networks import Simulated
-from tacit.privacy.noise import Noise
+from tacit.privacy import Noise
 
 CLIENTS, ROUNDS, MULTIPLIER, D = 4000, 4, 1.5, 6
 

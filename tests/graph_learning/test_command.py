@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tacit.graph_learning import synthetic
-from tacit.privacy.ledger import Ledger
+from tacit.privacy import Ledger
 
 DATA = synthetic.rbf(vertices=8, clients=3, signals=40, seed=0)
 NAMES = [f"region {i}" for i in range(8)]

@@ -26,11 +26,7 @@ from tacit.graph_learning.sensitivity import classical_noise_multiplier, iterate
 from tacit.graph_learning.signals import mean_differences
 from tacit.graphs import complete
 from tacit.networks import Simulated
-from tacit.privacy import guarantee, plan
-from tacit.privacy.budget import Budget
-from tacit.privacy.gdp import mu_to_epsilon
-from tacit.privacy.ledger import Ledger
-from tacit.privacy.noise import Noise
+from tacit.privacy import Budget, Ledger, Noise, guarantee, mu_to_epsilon, plan
 from tests.graph_learning import oracle
 from tests.graph_learning.cases import instance, learn
 

@@ -16,7 +16,7 @@ from tacit.algorithms import algorithms
 from tacit.errors import TacitError
 from tacit.graphs import Dropout, graphs
 from tacit.networks import RENDEZVOUS_FILE, Cluster, ClusterCoordinator, Simulated, join_process_group
-from tacit.privacy.ledger import Ledger
+from tacit.privacy import Ledger
 from tests.contracts.test_algorithms import DIRECTED, ROUNDS, accepts, digits, graph_for, private
 from tests.helpers import run_rounds
 

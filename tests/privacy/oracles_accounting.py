@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import mpmath
 import numpy as np
 import numpy.typing as npt
-from scipy import fft, stats
+from scipy import fft, optimize, stats
 
 Array = npt.NDArray[np.float64]
 CIRCLE = 2**19
@@ -135,3 +135,15 @@ def bracket(
             )
         )
     return max(f[0] for f in found), max(f[1] for f in found)
+
+
+def randomised_response_epsilon(epsilon: float, count: int, delta: float) -> float:
+    """ε at δ of `count` randomised responses: a sum of losses ±ε with k truthful answers out of `count`."""
+    k = np.arange(count + 1)
+    losses = (2 * k - count) * epsilon
+    mass = stats.binom(count, 1 / (1 + np.exp(-epsilon))).pmf(k)
+    return float(
+        optimize.brentq(lambda e: np.maximum(-np.expm1(e - losses), 0) @ mass - delta, -1e-9, losses[-1])
+        if np.maximum(-np.expm1(-losses), 0) @ mass > delta
+        else 0.0
+    )

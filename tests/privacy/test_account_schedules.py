@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.errors import TacitError
-from tacit.privacy import Gaussian, Laplace, Release, epsilon, thinning
-from tacit.privacy.accountant import dominating_rates
-from tacit.privacy.steps import Step, Steps
+from tacit.privacy import Gaussian, Laplace, Release, epsilon
+from tacit.privacy.accounting import coarsening
+from tacit.privacy.accounting.accountant import dominating_values
+from tacit.privacy.accounting.losses import LossCounts, SampledLoss
 from tests.privacy.oracles_accounting import gaussian_delta
 from tests.privacy.streams import sampling
 
@@ -30,7 +31,7 @@ def schedule(multipliers, rates, mechanism=Gaussian, relation="add-remove"):
 def test_thinned_schedule_is_above_the_whole_one_and_near(monkeypatch, mechanism, rate, strongest, decay, relation):
     releases = schedule(strongest * decay ** np.linspace(0, 1, 300), rate, mechanism, relation)
     thinned = epsilon(releases, 1e-5)
-    monkeypatch.setattr(thinning, "_FEW", 1000)
+    monkeypatch.setattr(coarsening, "MAX_DISTINCT", 1000)
     whole = epsilon(releases, 1e-5)
     assert 0.995 * whole <= thinned <= 1.008 * whole
 
@@ -63,7 +64,7 @@ def test_schedule_of_rates():
 def test_mixture_of_two_nodes_dominates_what_lies_between(low, ratio, part, at):
     high = low * ratio
     mu = low + part * (high - low)
-    p = float(thinning._share("gaussian", *(np.array([x]) for x in (low, high, mu)))[0])
+    p = float(coarsening.strong_probability(Gaussian.loss, *(np.array([x]) for x in (low, high, mu)))[0])
     e = at * mu
     mixed = (1 - p) * gaussian_delta(e, low) + p * gaussian_delta(e, high)
     assert float(mixed) >= float(gaussian_delta(e, mu)) * (1 - 1e-9) - 1e-15
@@ -84,13 +85,13 @@ def test_equal_chances_with_the_same_product_count_more(chances):
 
 
 def test_thinning_keeps_the_count_and_never_weakens():
-    steps = Steps({Step("gaussian", 0.1, float(mu)): 3 for mu in np.geomspace(0.1, 3, 500)})
-    nodes, factors = thinning.thin(steps, 0.02)
+    counts = LossCounts({SampledLoss(Gaussian.loss, 0.1, float(mu)): 3 for mu in np.geomspace(0.1, 3, 500)})
+    losses, factors = coarsening.coarsen_losses(counts, 0.02)
     assert sum(factor.times for factor in factors) == 1500
-    assert all(a.mu < b.mu for a, b in pairwise(nodes))
-    s = {node.mu: math.erf(node.mu / math.sqrt(8)) for node in nodes}
-    mean = sum(f.times * ((1 - f.p) * s[nodes[f.weak].mu] + f.p * s[nodes[f.strong].mu]) for f in factors)
-    assert mean >= sum(3 * math.erf(step.mu / math.sqrt(8)) for step in steps)
+    assert all(a.mu < b.mu for a, b in pairwise(losses))
+    s = {loss.mu: math.erf(loss.mu / math.sqrt(8)) for loss in losses}
+    mean = sum(f.times * ((1 - f.p) * s[losses[f.weak].mu] + f.p * s[losses[f.strong].mu]) for f in factors)
+    assert mean >= sum(3 * math.erf(loss.mu / math.sqrt(8)) for loss in counts)
 
 
 def test_three_thousand_five_hundred_steps():
@@ -104,8 +105,8 @@ def test_three_thousand_five_hundred_steps():
     rates=st.lists(st.floats(min_value=1e-6, max_value=1), min_size=1, max_size=200),
     most=st.integers(min_value=2, max_value=20),
 )
-def test_dominating_rates(rates, most):
-    given_, raised = np.array(rates), dominating_rates(rates, most)
+def test_dominating_values(rates, most):
+    given_, raised = np.array(rates), dominating_values(rates, most)
     assert (raised >= given_).all()
     assert raised.max() == given_.max()
     assert len(np.unique(raised)) <= most
@@ -116,9 +117,9 @@ def test_dominating_rates(rates, most):
 
 
 def test_dominating_rates_with_zeros_and_nonsense():
-    raised = dominating_rates([0.0, 0.1, 0.2, 0.3], most=2)
+    raised = dominating_values([0.0, 0.1, 0.2, 0.3], max_values=2)
     assert raised[0] == 0
     assert len(np.unique(raised)) == 2
     for wrong in ([0.1, math.nan, 0.2, 0.3], [-0.1, 0.1, 0.2, 0.3]):
         with pytest.raises(TacitError):
-            dominating_rates(wrong, most=2)
+            dominating_values(wrong, max_values=2)

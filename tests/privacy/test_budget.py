@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 
 from tacit.errors import BudgetExceeded, TacitError
-from tacit.privacy import Budget, Exact, Gaussian, Ledger, Release, Sampling, epsilon, guarantee
-from tacit.privacy.accountant import group_nodes
-from tacit.privacy.statement import rounded_up
+from tacit.privacy import Budget, Exact, Gaussian, Ledger, Release, Sampling, epsilon, guarantee, rounded_up
+from tacit.privacy.accounting.accountant import group_nodes
 from tests.privacy.streams import poisson, repeated, sampling, stream
 
 NONE = Sampling("none", np.ones(2), "add-remove")

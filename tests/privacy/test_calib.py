@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tacit.algorithms.d2p_privacy import paper_mu0
 from tacit.errors import TacitError
-from tacit.privacy import Gaussian, calibrate, epsilon
-from tacit.privacy.gdp import epsilon_to_mu
+from tacit.privacy import Gaussian, calibrate, epsilon, epsilon_to_mu
 from tests.privacy.streams import poisson, repeated, sampling, stream
 
 
@@ -71,7 +70,7 @@ def test_impossible_targets(target, delta):
 
 
 def test_targets_that_no_noise_meets():
-    with pytest.raises(TacitError, match="no amount of noise"):
+    with pytest.raises(TacitError, match="No amount of noise"):
         calibrate(lambda s: once(1.0), 0.5, 1e-5)
     with pytest.raises(TacitError, match="nothing to calibrate"):
         calibrate(lambda s: [], 0.5, 1e-5)

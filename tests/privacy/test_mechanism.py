@@ -4,8 +4,7 @@ import torch
 from scipy import stats
 
 from tacit.errors import TacitError
-from tacit.privacy import Bounded, Exact, Gaussian, Laplace, Ledger, ReleaseContext, Sampling
-from tacit.privacy.noise import Noise
+from tacit.privacy import Bounded, Exact, Gaussian, Laplace, Ledger, Noise, ReleaseContext, Sampling
 
 
 def bounded(n=3, d=5000, *, sensitivity=(0.5, 1.0, 2.0), norm="l1", step=0, purpose="gradient", seed=0, ledger=None):
@@ -64,7 +63,7 @@ def test_what_is_kept_inside_is_not_released():
 
 
 def test_refusals():
-    with pytest.raises(TacitError, match="without a sensitivity"):
+    with pytest.raises(TacitError, match="known sensitivity"):
         Gaussian(1.0).release(bounded(sensitivity=None))
     with pytest.raises(TacitError, match="bounded in L1"):
         Laplace(1.0).release(bounded(norm="l2"))

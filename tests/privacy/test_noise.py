@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from tacit.privacy.noise import Noise
+from tacit.privacy import Noise
 
 
 def draw(kind: str, n: int, d: int, *, seed: int = 0, scale=1.0, nodes=None, step: int = 0, dtype=torch.float32):

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tacit.errors import TacitError
-from tacit.privacy import Bounded, Ledger, ReleaseContext, Sampling
-from tacit.privacy.mechanism import Gaussian, Laplace, Unproven
+from tacit.privacy import Bounded, Gaussian, Laplace, Ledger, ReleaseContext, Sampling, Unproven
 from tacit.privacy.noise import Noise, _rounded, grid
 
 LAWS = {"gaussian": (Gaussian, stats.norm), "laplace": (Laplace, stats.laplace)}

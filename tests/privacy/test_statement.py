@@ -3,8 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from tacit.privacy import Exact, Gaussian, Ledger, Release, Sampling
-from tacit.privacy.statement import Privacy, assess, rounded_up
+from tacit.privacy import Exact, Gaussian, Ledger, Privacy, Release, Sampling, assess, rounded_up
 
 
 def filled(kind, relation, rounds, noise=lambda t: 2.0, rates=(0.1, 0.05)):

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from tacit.algorithms import Algorithm, PrivacyPlan
-from tacit.privacy import Release
-from tacit.privacy.mechanism import Gaussian
+from tacit.privacy import Gaussian, Release
 from tacit.tasks import Clip
 
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from tacit.errors import TacitError
-from tacit.privacy import guarantee, plan
-from tacit.privacy.statement import rounded_up
+from tacit.privacy import guarantee, plan, rounded_up
 from tests.runs.cases import assert_same, interrupt_after, rows, small
 
 

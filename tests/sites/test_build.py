@@ -9,9 +9,7 @@ import torch
 from tacit.errors import TacitError
 from tacit.graph_learning import PPGL, GraphLearningRun, Signals, synthetic
 from tacit.networks import Simulated, run_on_threads
-from tacit.privacy import guarantee, plan
-from tacit.privacy.ledger import Ledger
-from tacit.privacy.noise import Noise
+from tacit.privacy import Ledger, Noise, guarantee, plan
 from tacit.runs import Config, Run, from_config
 from tacit.sites.build import build_site
 from tacit.sites.private_state import LEDGER

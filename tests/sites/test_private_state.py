@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tacit.errors import TacitError
-from tacit.privacy.ledger import Ledger
+from tacit.privacy import Ledger
 from tacit.runs import PrivacyMeter
 from tacit.sites.build import build_site
 from tacit.sites.private_state import KEY, LEDGER, open_private_state

@@ -7,7 +7,7 @@ import torch
 from tacit.algorithms import D2P, Geometric
 from tacit.graphs import complete
 from tacit.networks import Simulated
-from tacit.privacy.noise import Noise
+from tacit.privacy import Noise
 from tacit.tasks import Clip, Dataset, Model, Task, models
 from tests.helpers import run_rounds
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.errors import TacitError
-from tacit.privacy.noise import Noise
+from tacit.privacy import Noise
 from tacit.tasks import Clip, Dataset, Model, Task, models
 from tests.helpers import digits_task, quadratic_task
 

@@ -87,17 +87,18 @@ class DPNormPrivacy(PrivacyPlan):
 
         A Poisson batch may contain all d_i records and is still divided by B, so L is multiplied by d_i/B there.
         """
-        algorithm, smoothness, poisson = self.algorithm, self._smoothness(task), task.sampler.kind == "poisson"
+        algorithm, smoothness = self.algorithm, self._smoothness(task)
         degree = graph.out_degrees(0)[task.nodes].astype(np.float64)
         eta = algorithm.eta(degree)
         gamma = 1 + algorithm.alpha * eta
         shrink = gamma / (gamma + eta * algorithm.lr * degree)
-        load = task.sizes / task.sampler.batch if poisson else 1.0
+        load = task.sampler.max_batch / task.sampler.batch
         growth = shrink * (abs(1 - algorithm.lr * task.model.weight_decay) + algorithm.lr * smoothness * load)
         if not (growth < 1).all():
+            remedy = ", or use batches of a fixed size" if (load > 1).any() else ""
             raise TacitError(
                 f"{algorithm.title}: with lr = {algorithm.lr:g} and L = {smoothness:g} the steps are not contractions, "
-                f"so no sensitivity is known: set a smaller lr{', or use batches of a fixed size' if poisson else ''}"
+                f"so no sensitivity is known: set a smaller lr{remedy}"
             )
         once = 2 * algorithm.lr * algorithm.clip / task.sampler.batch
         fading = 1 / (1 - growth**task.sampler.period)

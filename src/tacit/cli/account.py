@@ -87,31 +87,25 @@ def _mechanism(
 ) -> AccountResult:
     import numpy as np
 
-    from tacit.privacy.bounded import Sampling
-    from tacit.privacy.calibration import calibrate_steps
-    from tacit.privacy.composition import steps_epsilon
-    from tacit.privacy.mechanism import Gaussian, Laplace
-    from tacit.privacy.release import Release
-    from tacit.privacy.statement import Privacy
-    from tacit.privacy.steps import Steps, read_steps
+    from tacit.privacy import Gaussian, Laplace, Privacy, Release, Sampling, calibrate
+    from tacit.privacy import epsilon as guaranteed_epsilon
 
     if not 0 < sample_rate <= 1:
         raise TacitError(f"--sample-rate must be above 0 and at most 1, got {sample_rate}")
     if steps < 1:
         raise TacitError(f"--steps must be at least 1, got {steps}")
 
-    law, sampling = Gaussian if kind == "gaussian" else Laplace, Sampling("poisson", np.array([sample_rate]), relation)
+    sampling = Sampling("poisson", np.array([sample_rate]), relation)
 
-    def steps_at(noise: float) -> Steps:
-        one = read_steps([Release(0, kind, law(noise), sampling)], np.zeros(1, np.int64))
-        return Steps({step: steps * count for step, count in one.items()})
+    def releases_at(noise: float) -> list[Release]:
+        return [Release(0, kind, Gaussian(noise) if kind == "gaussian" else Laplace(noise), sampling)]
 
     if noise_multiplier is not None and epsilon is None:
         if not noise_multiplier > 0:
             raise TacitError(f"--noise-multiplier must be positive, got {noise_multiplier}")
         noise = noise_multiplier
     elif epsilon is not None and noise_multiplier is None:
-        noise = calibrate_steps(steps_at, epsilon, delta, relation)
+        noise = calibrate(releases_at, epsilon, delta, times=steps)
     else:
         raise TacitError("Set either --noise-multiplier to compute ε, or --epsilon to compute the noise")
     spent = steps_epsilon(steps_at(noise), delta, relation)

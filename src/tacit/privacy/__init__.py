@@ -1,28 +1,41 @@
 """Releases, their noise, the ledger that records them, and the accountant that bounds their privacy loss."""
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from tacit.privacy.accountant import epsilon, guarantee
+from tacit.privacy.accounting import calibrate, epsilon, guarantee
 from tacit.privacy.adversary import Adversary, Coalition, Eavesdropper, ModelHolder
-from tacit.privacy.bounded import Bounded, Relation, ReleaseContext, Sampling, SamplingKind
+from tacit.privacy.bounded import Bounded, ReleaseContext
 from tacit.privacy.budget import Budget
-from tacit.privacy.calibration import calibrate
 from tacit.privacy.gdp import epsilon_to_mu, mu_to_epsilon
 from tacit.privacy.ledger import Ledger
-from tacit.privacy.mechanism import Exact, Gaussian, Laplace, Mechanism, Unproven
-from tacit.privacy.planning import PlansReleases, calibrated, plan
+from tacit.privacy.mechanisms import (
+    AdditiveNoise,
+    Exact,
+    Gaussian,
+    Laplace,
+    Mechanism,
+    PrivacyLoss,
+    Unproven,
+    mechanisms,
+)
+from tacit.privacy.planning import PlansReleases, calibrate_noise, plan
 from tacit.privacy.release import Array, Release
+from tacit.privacy.sampling import Population, Relation, Sampling, SamplingKind, sampling_kinds
 from tacit.privacy.statement import Privacy, assess, rounded_down, rounded_up
 
 if TYPE_CHECKING:
+    from tacit.privacy.draws import Draw
     from tacit.privacy.noise import Noise
 
 __all__ = [
+    "AdditiveNoise",
     "Adversary",
     "Array",
     "Bounded",
     "Budget",
     "Coalition",
+    "Draw",
     "Eavesdropper",
     "Exact",
     "Gaussian",
@@ -32,7 +45,9 @@ __all__ = [
     "ModelHolder",
     "Noise",
     "PlansReleases",
+    "Population",
     "Privacy",
+    "PrivacyLoss",
     "Relation",
     "Release",
     "ReleaseContext",
@@ -41,21 +56,24 @@ __all__ = [
     "Unproven",
     "assess",
     "calibrate",
-    "calibrated",
+    "calibrate_noise",
     "epsilon",
     "epsilon_to_mu",
     "guarantee",
+    "mechanisms",
     "mu_to_epsilon",
     "plan",
     "rounded_down",
     "rounded_up",
+    "sampling_kinds",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Load `Noise`, which needs torch, on first use: accounting works without torch."""
-    if name == "Noise":
-        from tacit.privacy.noise import Noise
+_NEEDS_TORCH = {"Draw": "draws", "Noise": "noise"}
 
-        return Noise
+
+def __getattr__(name: str) -> Any:
+    """Load what needs torch on first use: accounting works without torch."""
+    if name in _NEEDS_TORCH:
+        return getattr(importlib.import_module(f"{__name__}.{_NEEDS_TORCH[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

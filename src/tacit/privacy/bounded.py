@@ -8,28 +8,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
+from tacit.privacy.sampling import Sampling
+
 if TYPE_CHECKING:
     from torch import Tensor
 
     from tacit.privacy.ledger import Ledger
     from tacit.privacy.noise import Noise
-
-Relation = Literal["add-remove", "replace-one"]
-"""Neighbouring data sets: one record of one node added or removed, or one record replaced by another."""
-
-SamplingKind = Literal["none", "poisson", "without-replacement", "permutation"]
-
-
-@dataclass(frozen=True, eq=False)
-class Sampling:
-    """How the records behind a value were drawn; `rate[i]` is the share of node i's records in one draw.
-
-    `permutation` walks through a fresh shuffle every epoch: a record takes part once in `1 / rate` draws.
-    """
-
-    kind: SamplingKind
-    rate: npt.NDArray[np.float64]
-    relation: Relation
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import BudgetExceeded, TacitError
-from tacit.privacy.accountant import guarantee
+from tacit.privacy.accounting import guarantee
 from tacit.privacy.statement import rounded_up
 
 if TYPE_CHECKING:

@@ -9,15 +9,15 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import TacitError
-from tacit.privacy.bounded import Relation, Sampling, SamplingKind
-from tacit.privacy.mechanism import Mechanism, mechanism_from_ledger
+from tacit.privacy.mechanisms import Mechanism, check_registered, mechanism_from_ledger
 from tacit.privacy.release import Release
+from tacit.privacy.sampling import Relation, Sampling
 
 if TYPE_CHECKING:
     from tacit.privacy.budget import Budget
@@ -108,7 +108,7 @@ class Ledger:
             vectors = {key: _unpack(data) for key, data in self._db.execute("SELECT id, data FROM vector")}
             rows = self._db.execute("SELECT * FROM release WHERE step >= ? ORDER BY step, purpose", (start,)).fetchall()
         mechanisms: dict[tuple[str, str], Mechanism] = {}
-        samplings: dict[tuple[SamplingKind, str, Relation], Sampling] = {}
+        samplings: dict[tuple[str, str, Relation], Sampling] = {}
         for step, purpose, mechanism, parameters, kind, rates, relation in rows:
             if (mechanism, parameters) not in mechanisms:
                 entries = {
@@ -118,6 +118,12 @@ class Ledger:
                 mechanisms[mechanism, parameters] = mechanism_from_ledger(mechanism, entries)
             sampling = samplings.setdefault((kind, rates, relation), Sampling(kind, vectors[rates], relation))
             yield Release(step, purpose, mechanisms[mechanism, parameters], sampling)
+
+    def to_dp_events(self) -> list[Any]:
+        """Return one `dp_accounting` event per hosted node; see `tacit.privacy.dp_events`."""
+        from tacit.privacy.dp_events import to_dp_events
+
+        return to_dp_events(list(self.releases()))
 
     @property
     def unreleased(self) -> list[tuple[int, str]]:
@@ -151,6 +157,7 @@ class Ledger:
 
     def _stored(self, release: Release) -> tuple[str, str]:
         """The mechanism's name and its parameters as JSON, with vectors replaced by their ids."""
+        check_registered(release.mechanism)
         entries = release.mechanism.to_ledger(len(release.rates))
         stored = {
             key: value if isinstance(value, str) else {"vector": self._vector(value)} for key, value in entries.items()

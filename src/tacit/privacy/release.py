@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tacit.privacy.bounded import Sampling
+from tacit.privacy.sampling import Sampling
 
 if TYPE_CHECKING:
-    from tacit.privacy.mechanism import Mechanism
+    from tacit.privacy.mechanisms import Mechanism
 
 Array = npt.NDArray[np.float64]
 
@@ -43,7 +43,7 @@ class Release:
     def is_at_least_as_private_as(self, other: Release) -> bool:
         """Whether mechanism and sampling are the same, with at least as much noise and no higher sampling rates."""
         return (
-            self.mechanism.name == other.mechanism.name
+            type(self.mechanism) is type(other.mechanism)
             and (self.sampling.kind, self.sampling.relation) == (other.sampling.kind, other.sampling.relation)
             and bool((self.multipliers >= other.multipliers).all() and (self.rates <= other.rates).all())
         )

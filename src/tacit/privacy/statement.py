@@ -9,9 +9,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tacit.privacy.accountant import guarantee
-from tacit.privacy.bounded import Relation
-from tacit.privacy.ledger import Array, Ledger
+from tacit.privacy.accounting import guarantee
+from tacit.privacy.ledger import Ledger
+from tacit.privacy.release import Array
+from tacit.privacy.sampling import Relation
 
 _RELATIONS = {
     "add-remove": "one record of one node added or removed, how many records each node is said to hold being public",

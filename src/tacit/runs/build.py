@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from tacit.algorithms import Algorithm
 from tacit.graphs import Graph, require
 from tacit.networks import Cluster, ClusterCoordinator, Coordinator, Costs, Network, ProcessGroup, Simulated
-from tacit.privacy.ledger import Ledger
-from tacit.privacy.noise import Noise
+from tacit.privacy import Ledger, Noise
 from tacit.runs.config import Config
 from tacit.runs.observer import Observer
 from tacit.runs.parts import (

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tacit.errors import TacitError
 from tacit.networks import Coordinator, Traffic
-from tacit.privacy.ledger import Ledger
+from tacit.privacy import Ledger
 from tacit.runs import storage
 
 FILE = "checkpoint.safetensors"

@@ -8,7 +8,7 @@ from typing import Any
 
 from tacit.algorithms import Algorithm
 from tacit.networks import Network, Traffic
-from tacit.privacy.statement import Privacy
+from tacit.privacy import Privacy
 from tacit.runs.metrics import Evaluation, all_metrics, metric
 from tacit.runs.privacy_meter import finite_or_none
 from tacit.tasks import Task

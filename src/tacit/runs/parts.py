@@ -15,8 +15,7 @@ from torch import nn
 from tacit.algorithms import Algorithm, algorithms
 from tacit.errors import TacitError
 from tacit.graphs import Dropout, Graph, graphs
-from tacit.privacy.ledger import Ledger
-from tacit.privacy.noise import Noise
+from tacit.privacy import Ledger, Noise
 from tacit.registry import invalid
 from tacit.runs.config import (
     PART_SECTIONS,

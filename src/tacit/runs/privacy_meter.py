@@ -10,10 +10,7 @@ import torch
 
 from tacit.algorithms import Algorithm
 from tacit.networks import Coordinator
-from tacit.privacy.accountant import guarantee
-from tacit.privacy.planning import plan
-from tacit.privacy.release import Array, Release
-from tacit.privacy.statement import Privacy, assess
+from tacit.privacy import Array, Privacy, Release, assess, guarantee, plan
 from tacit.tasks import Task
 
 _SIMULATED = "SIMULATION: the noise is derived from the seed of the run, so this run protects nobody."

@@ -7,8 +7,7 @@ from typing import Any
 from tacit.algorithms import Algorithm, scatter_nodes
 from tacit.errors import TacitError
 from tacit.graphs import Graph
-from tacit.privacy.budget import Budget
-from tacit.privacy.planning import calibrated, plan
+from tacit.privacy import Budget, plan
 from tacit.runs.config import PrivacyTarget
 from tacit.tasks import Task
 
@@ -25,7 +24,7 @@ def apply_privacy_target(
     sampling, limit = algorithm.privacy.sampling(task), target.budget
     if target.epsilon is not None:
         if target.calibration == "guaranteed":
-            scale = calibrated(algorithm, sampling, target.epsilon, target.delta)
+            scale = calibrate_noise(algorithm, sampling, target.epsilon, target.delta)
             limit = limit or target.epsilon
         else:
             scale = algorithm.privacy.paper_noise(sampling, target.epsilon, target.delta)

@@ -14,7 +14,7 @@ from torch import Tensor
 from tacit.algorithms import Algorithm
 from tacit.errors import BudgetExceeded, TacitError
 from tacit.networks import Coordinator, Network
-from tacit.privacy.statement import Privacy
+from tacit.privacy import Privacy
 from tacit.runs.checkpoint import Checkpoint
 from tacit.runs.evaluator import Evaluator
 from tacit.runs.metrics import Evaluation

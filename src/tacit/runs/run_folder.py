@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tacit.errors import TacitError
 from tacit.networks import Coordinator
-from tacit.privacy.ledger import Ledger
+from tacit.privacy import Ledger
 from tacit.runs import storage
 from tacit.runs.checkpoint import Checkpoint
 from tacit.runs.observer import Observer, Row

@@ -9,9 +9,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from tacit.privacy import Draw
 from tacit.tasks.data import Dataset
 from tacit.tasks.gradients.chunks import slices, width
-from tacit.tasks.sampling import Draw
 
 _NUMBERS_PER_COPY = 1 << 22  # small enough for the copy to stay in cache
 _CACHE_BYTES = 1 << 29

@@ -12,16 +12,14 @@ import torch
 from torch import Tensor
 
 from tacit.errors import TacitError
-from tacit.privacy.bounded import Bounded, Relation, ReleaseContext, Sampling, SamplingKind
-from tacit.privacy.ledger import Ledger
-from tacit.privacy.noise import Noise
+from tacit.privacy import Bounded, Draw, Ledger, Noise, Relation, ReleaseContext, Sampling
 from tacit.tasks.batch_loader import BatchLoader
 from tacit.tasks.clip import Clip
 from tacit.tasks.data import Dataset
 from tacit.tasks.evaluation import Metrics, evaluate
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.model import Model
-from tacit.tasks.sampling import Draw, Sampler
+from tacit.tasks.sampling import Sampler
 
 
 class Task:
@@ -66,7 +64,7 @@ class Task:
         shards: Sequence[npt.NDArray[np.int64]],
         *,
         batch: int | None = None,
-        sampling: SamplingKind = "poisson",
+        sampling: str = "poisson",
         relation: Relation | None = None,
         epochs: int = 1,
         noise: Noise | None = None,

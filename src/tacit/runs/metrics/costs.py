@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tacit.privacy.statement import rounded_up
+from tacit.privacy import rounded_up
 from tacit.runs.metrics.evaluation import Evaluation
 from tacit.runs.metrics.metric import Metric, Result, metrics
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tacit.algorithms import Algorithm
 from tacit.networks import Network, Traffic
-from tacit.privacy.statement import Privacy
+from tacit.privacy import Privacy
 from tacit.tasks import Metrics, Task
 
 T = TypeVar("T")

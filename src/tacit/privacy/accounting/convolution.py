@@ -1,12 +1,13 @@
-"""ε of many independent privacy losses: their sum by one Fourier transform, exact also far out in the tail.
+"""ε of a sum of independent privacy losses by one Fourier transform, accurate even far out in the tail.
 
-With M(t) = E[e^{tL}] and K = log M, the loss L is first tilted to the law e^{θL} Pr(L)/M(θ), whose bulk
-lies nearer to ε. There the rounding errors of the transform are small *relative to δ*, however small δ is;
-a bound on them is added to every mass. The transform is circular, of circumference W, and that can only
-make δ larger: a loss below 0 reappears above it with less weight, where it is counted though it need not
-be; a loss above W, which reappears below it and might be missed, is added as Pr(L ≥ W) ≤ min_t e^{K(t) −
-tW} (Chernoff).
+With M(t) = E[e^{tL}] and K = log M, the loss L is first tilted to the law e^{θL} Pr(L)/M(θ), whose bulk lies closer to
+ε. There the rounding errors of the transform are small relative to δ, however small δ is; a bound on them is added to
+every mass. The transform is circular, of circumference W, and this can only increase δ: a loss below 0 reappears above
+with less weight, where it is counted though it need not be; a loss above W, which reappears below and might be missed,
+is added as Pr(L ≥ W) ≤ min_t e^{K(t) − tW} (Chernoff).
 """
+
+from __future__ import annotations
 
 import math
 from functools import lru_cache
@@ -15,48 +16,50 @@ import numpy as np
 import numpy.typing as npt
 from scipy import fft
 
-from tacit.privacy.pld import Pmf
-from tacit.privacy.thinning import Factor
+from tacit.privacy.accounting.coarsening import Factor
+from tacit.privacy.accounting.pld import LossDistribution
 
 Array = npt.NDArray[np.float64]
 
-_SHARE = 1e-4  # of δ: what each of the bounds on rare things may cost
-_UNIT = float(np.finfo(np.float64).eps)
+_SHARE_OF_DELTA = 1e-4  # that each bound on a rare event may use up
+_MACHINE_EPSILON = float(np.finfo(np.float64).eps)
 _TILTS = np.geomspace(1e-3, 1e3, 48)
 
 
-def epsilon_of_sum(nodes: list[Pmf], factors: list[Factor], h: float, delta: float, guess: float) -> float:
-    """The least ε with δ(ε) ≤ `delta`, never too small; `guess` need only be of its order of magnitude."""
+def epsilon_of_sum(
+    losses: list[LossDistribution], factors: list[Factor], h: float, delta: float, guess: float
+) -> float:
+    """Return the least ε with δ(ε) ≤ `delta`, never too small. `guess` needs only the right order of magnitude."""
     tilts = _TILTS * -math.log(delta) / guess
-    cumulants = _cumulants(nodes, factors, h, tilts)
+    cumulants = _cumulants(losses, factors, h, tilts)
     widths = _widths(tilts, cumulants, delta)
-    infinite = sum(f.times * max(nodes[f.weak].infinite, nodes[f.strong].infinite) for f in factors)
+    infinite = sum(f.times * max(losses[f.weak].infinite, losses[f.strong].infinite) for f in factors)
     count = sum(factor.times for factor in factors)
     found = math.inf
     # The shortest circle is the fastest; where its rounding noise matters, Chernoff's tilt has less of it.
     for choice in (widths.argmin(), ((cumulants - math.log(delta)) / tilts)[:-1].argmin()):
         theta = float(tilts[choice])
         length = fft.next_fast_len(max(math.ceil(widths[choice] / h), 16), real=True)
-        transform, cumulant = _tilted(nodes, factors, h, theta, length)
-        noise = _UNIT * math.log2(length) * (1 + count)
+        transform, cumulant = _tilted(losses, factors, h, theta, length)
+        noise = _MACHINE_EPSILON * math.log2(length) * (1 + count)
         untilt = np.exp(np.minimum(cumulant - theta * h * np.arange(length), 300.0))
         mass = untilt * (np.maximum(fft.irfft(transform, length), 0.0) + noise)
         beyond = math.exp(min(0.0, float((cumulants - tilts * length * h).min())))
-        found = min(found, _solve(mass, h, (delta - beyond - infinite) * (1 - 1e-9 - _UNIT * 32 * count)))
-        if found < length * h and noise * untilt[int(found / h) :].sum() <= 10 * _SHARE * delta:
+        found = min(found, _solve(mass, h, (delta - beyond - infinite) * (1 - 1e-9 - _MACHINE_EPSILON * 32 * count)))
+        if found < length * h and noise * untilt[int(found / h) :].sum() <= 10 * _SHARE_OF_DELTA * delta:
             break
     return found
 
 
-def _cumulants(nodes: list[Pmf], factors: list[Factor], h: float, tilts: Array) -> Array:
-    """K(t) of the sum, for each t: Σ count · log((1 − p) M_weak + p M_strong)."""
-    every = np.unique(np.concatenate([pmf.places for pmf in nodes]))
-    stack = np.zeros((len(nodes), len(every)))
-    for row, pmf in zip(stack, nodes, strict=True):
-        row[np.searchsorted(every, pmf.places)] = pmf.mass
+def _cumulants(losses: list[LossDistribution], factors: list[Factor], h: float, tilts: Array) -> Array:
+    """Return K(t) of the sum for each t: Σ count · log((1 − p) M_weak + p M_strong)."""
+    every = np.unique(np.concatenate([loss.multiples for loss in losses]))
+    stack = np.zeros((len(losses), len(every)))
+    for row, loss in zip(stack, losses, strict=True):
+        row[np.searchsorted(every, loss.multiples)] = loss.mass
     top = every[-1] * h
     moments = stack @ np.exp(np.outer(every * h - top, tilts))
-    logs = np.log(moments + 1e-290) + tilts * top  # 1e-290 is more than underflow can have taken away
+    logs = np.log(moments + 1e-290) + tilts * top  # 1e-290 exceeds anything lost by underflow
     weak, strong, p, count = (np.array(column) for column in zip(*factors, strict=True))
     with np.errstate(divide="ignore"):
         mixed = np.logaddexp(np.log1p(-p)[:, None] + logs[weak], np.log(p)[:, None] + logs[strong])
@@ -64,37 +67,36 @@ def _cumulants(nodes: list[Pmf], factors: list[Factor], h: float, tilts: Array) 
 
 
 def _widths(tilts: Array, cumulants: Array, delta: float) -> Array:
-    """For each tilt θ a circumference W at which nothing that goes round the circle matters.
+    """Return, for each tilt θ, a circumference W at which losses that wrap around do not matter.
 
-    That is e^{−θW} for what comes from below 0, and e^{θW} Pr(L > W) ≤ min_t e^{K(t) − (t − θ)W} from above
-    W.
+    They contribute e^{−θW} from below 0, and e^{θW} Pr(L > W) ≤ min_t e^{K(t) − (t − θ)W} from above W.
     """
-    goal = math.log(delta * _SHARE)
+    goal = math.log(delta * _SHARE_OF_DELTA)
     gap = tilts[None, :] - tilts[:, None]
     above = np.where(gap > 0, (cumulants - goal) / np.where(gap > 0, gap, 1.0), np.inf).min(axis=1)
     return np.asarray(np.maximum(-goal / tilts, above))
 
 
 def _tilted(
-    nodes: list[Pmf], factors: list[Factor], h: float, theta: float, length: int
+    losses: list[LossDistribution], factors: list[Factor], h: float, theta: float, length: int
 ) -> tuple[npt.NDArray[np.complex128], float]:
-    """Transform of the tilted law of the sum, and the exact K(θ) that belongs to it."""
+    """Return the transform of the tilted law of the sum, and its exact K(θ)."""
 
-    @lru_cache(maxsize=4)  # factors come in the order of their nodes
-    def node(index: int) -> tuple[npt.NDArray[np.complex128], float]:
-        losses, mass, _ = nodes[index]
-        exponents = theta * h * losses
+    @lru_cache(maxsize=4)  # factors come in the order of their losses
+    def transformed(index: int) -> tuple[npt.NDArray[np.complex128], float]:
+        multiples, mass, _ = losses[index]
+        exponents = theta * h * multiples
         weights = mass * np.exp(exponents - exponents[-1])
         total = weights.sum()
-        circle = np.bincount(losses % length, weights / total, length)
+        circle = np.bincount(multiples % length, weights / total, length)
         return fft.rfft(circle), math.log(total) + exponents[-1]
 
     product = np.ones(length // 2 + 1, np.complex128)
     cumulant = 0.0
     for weak, strong, p, count in factors:
-        transform, log_moment = node(weak)
+        transform, log_moment = transformed(weak)
         if p > 0:
-            other, log_other = node(strong)
+            other, log_other = transformed(strong)
             share = 1 / (1 + (1 - p) / p * math.exp(log_moment - log_other))
             transform = (1 - share) * transform + share * other
             log_moment = float(
@@ -106,7 +108,7 @@ def _tilted(
 
 
 def _power(base: npt.NDArray[np.complex128], exponent: int) -> npt.NDArray[np.complex128]:
-    """By repeated squaring; numpy's own takes logarithms and loses digits."""
+    """Return base ** exponent by repeated squaring; numpy uses logarithms, which lose digits."""
     result = None
     while True:
         if exponent & 1:
@@ -119,11 +121,11 @@ def _power(base: npt.NDArray[np.complex128], exponent: int) -> npt.NDArray[np.co
 
 
 def _solve(mass: Array, h: float, delta: float) -> float:
-    """The least ε ≥ 0 with Σ_{x > ε} (1 − e^{ε − x}) mass(x) ≤ δ, where x runs over 0, h, 2h, …"""
+    """Return the least ε ≥ 0 with Σ_{x > ε} (1 − e^{ε − x}) mass(x) ≤ δ, where x runs over 0, h, 2h, …"""
     decay = np.exp(-h * np.arange(len(mass)))
 
     def parts(i: int) -> tuple[float, float]:
-        """Mass above i h, and the same weighted with e^{ih − x}."""
+        """Return the mass above i h, and the same mass weighted with e^{ih − x}."""
         above = mass[i + 1 :]
         return float(above.sum()), float(above @ decay[1 : len(above) + 1])
 

@@ -1,0 +1,6 @@
+"""The accountant: from releases to a guaranteed ε, and from a target ε to noise."""
+
+from tacit.privacy.accounting.accountant import epsilon, guarantee
+from tacit.privacy.accounting.calibration import calibrate
+
+__all__ = ["calibrate", "epsilon", "guarantee"]

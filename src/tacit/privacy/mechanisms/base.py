@@ -1,0 +1,147 @@
+"""The contract of a mechanism, and the registry of all mechanisms."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import numpy as np
+
+from tacit.errors import TacitError
+from tacit.privacy.bounded import Bounded
+from tacit.privacy.mechanisms.loss import NO_PRIVACY, Array, PrivacyLoss
+from tacit.privacy.release import Release
+from tacit.registry import Registry
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+mechanisms: Registry[Mechanism] = Registry("mechanism")
+
+LedgerFields = Mapping[str, Array | str]
+"""What the ledger stores of a mechanism: vectors with one entry per hosted node, and strings."""
+
+
+class Mechanism(ABC):
+    """Turns a `Bounded` value into one that may leave the node.
+
+    One class defines how the noise is scaled and drawn, its privacy loss, and its form in the ledger. To add a
+    mechanism, add one file to this package with a class that is registered under its own name:
+
+        @mechanisms.register("staircase")
+        @dataclass(frozen=True)
+        class Staircase(AdditiveNoise):
+            name: ClassVar[str] = "staircase"
+            loss: ClassVar[PrivacyLoss] = StaircaseLoss()
+
+            def add_noise(self, bounded, scale, *, strict=True): ...
+
+    A subclass does not inherit its parent's name: the ledger and the accountant refuse a class that is not
+    registered itself, because its noise may differ from what the name stands for.
+
+    Attributes:
+        name: The name in the ledger and in reports.
+        loss: The privacy loss of one release; `NO_PRIVACY` if nothing is guaranteed.
+        no_guarantee_because: The reason, for reports, if `loss` is `NO_PRIVACY`.
+    """
+
+    name: ClassVar[str]
+    loss: ClassVar[PrivacyLoss] = NO_PRIVACY
+    no_guarantee_because: ClassVar[str] = "the privacy loss of a mechanism is unknown"
+
+    @abstractmethod
+    def multipliers(self, n: int) -> Array:
+        """Return noise ÷ sensitivity (n,), one entry per hosted node; 0 means no noise."""
+
+    @abstractmethod
+    def with_multipliers(self, multipliers: Array) -> Self:
+        """Return the same mechanism with other noise multipliers."""
+
+    @abstractmethod
+    def to_ledger(self, n: int) -> LedgerFields:
+        """Return what the ledger stores of the mechanism for n hosted nodes."""
+
+    @classmethod
+    @abstractmethod
+    def from_ledger(cls, fields: LedgerFields) -> Self:
+        """Return the mechanism that `to_ledger` described."""
+
+    @abstractmethod
+    def noise_scale(self, bounded: Bounded) -> Array:
+        """Return the scale of the noise (n,), or raise TacitError if the value cannot be released by this mechanism."""
+
+    @abstractmethod
+    def add_noise(self, bounded: Bounded, scale: Array, *, strict: bool = True) -> None:
+        """Add noise to `bounded.value` in place; without `strict`, values too large to be protected are allowed."""
+
+    def release(self, bounded: Bounded) -> Tensor:
+        """Record the release in the ledger, then return the noised value (n, d).
+
+        Nothing else may leave a node. The memory of `bounded.value` is reused. If the release fails, the value is
+        overwritten with NaN, which networks refuse to send.
+        """
+        scale = self.noise_scale(bounded)
+        try:
+            bounded.context.ledger.record(Release(bounded.step, bounded.purpose, self, bounded.sampling))
+            self.add_noise(bounded, scale)
+        except BaseException:
+            bounded.value.fill_(math.nan)
+            raise
+        return bounded.value
+
+
+@dataclass(frozen=True, eq=False)
+class AdditiveNoise(Mechanism):
+    """A mechanism that adds noise of scale noise_multiplier · sensitivity to every coordinate.
+
+    Args:
+        noise_multiplier: Noise ÷ sensitivity, one number for all nodes or one entry per node.
+    """
+
+    noise_multiplier: float | Array
+
+    def __post_init__(self) -> None:
+        multipliers = np.atleast_1d(np.asarray(self.noise_multiplier, np.float64))
+        wrong = multipliers[~((multipliers > 0) & np.isfinite(multipliers))]
+        if len(wrong):
+            raise TacitError(f"noise_multiplier must be positive and finite, got {wrong[0]}")
+
+    def multipliers(self, n: int) -> Array:
+        return np.broadcast_to(np.asarray(self.noise_multiplier, np.float64), (n,))
+
+    def with_multipliers(self, multipliers: Array) -> Self:
+        return replace(self, noise_multiplier=multipliers)
+
+    def to_ledger(self, n: int) -> LedgerFields:
+        return {"noise_multiplier": self.multipliers(n)}
+
+    @classmethod
+    def from_ledger(cls, fields: LedgerFields) -> Self:
+        multipliers = fields["noise_multiplier"]
+        assert not isinstance(multipliers, str)
+        return cls(multipliers)
+
+    def noise_scale(self, bounded: Bounded) -> Array:
+        if bounded.sensitivity is None:
+            raise TacitError(f"{self.name} noise needs a value with a known sensitivity: set a clip bound")
+        return self.multipliers(len(bounded.context.nodes)) * bounded.sensitivity
+
+
+def check_registered(mechanism: Mechanism) -> None:
+    """Raise TacitError unless the mechanism's name is registered for exactly its class."""
+    if mechanisms.registered(mechanism.name) is not type(mechanism):
+        raise TacitError(
+            f'{type(mechanism).__name__} is not the class registered as mechanism "{mechanism.name}": '
+            "register it under a name of its own"
+        )
+
+
+def mechanism_from_ledger(name: str, fields: LedgerFields) -> Mechanism:
+    """Return the mechanism that the ledger stores as `name` and `fields`."""
+    found = mechanisms.registered(name)
+    assert isinstance(found, type)
+    assert issubclass(found, Mechanism)
+    return found.from_ledger(fields)
