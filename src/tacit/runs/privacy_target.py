@@ -7,7 +7,7 @@ from typing import Any
 from tacit.algorithms import Algorithm, scatter_nodes
 from tacit.errors import TacitError
 from tacit.graphs import Graph
-from tacit.privacy import Budget, plan
+from tacit.privacy import Budget, calibrate_noise, plan
 from tacit.runs.config import PrivacyTarget
 from tacit.tasks import Task
 
