@@ -88,7 +88,6 @@ def _mechanism(
     import numpy as np
 
     from tacit.privacy import Gaussian, Laplace, Privacy, Release, Sampling, calibrate
-    from tacit.privacy import epsilon as guaranteed_epsilon
 
     if not 0 < sample_rate <= 1:
         raise TacitError(f"--sample-rate must be above 0 and at most 1, got {sample_rate}")
