@@ -8,7 +8,7 @@ from tacit.algorithms import algorithms, const_d2p, dyn_c_d2p, dyn_d2p, dyn_mu_d
 from tacit.errors import TacitError
 from tacit.graphs import graphs
 from tacit.networks import Simulated
-from tacit.privacy import Sampling, guarantee, plan
+from tacit.privacy import Sampling, calibrate_noise, guarantee, plan
 from tests.algorithms import d2p_oracle as oracle
 from tests.helpers import digits_task, noised, run_rounds
 

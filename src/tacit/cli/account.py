@@ -88,6 +88,7 @@ def _mechanism(
     import numpy as np
 
     from tacit.privacy import Gaussian, Laplace, Privacy, Release, Sampling, calibrate
+    from tacit.privacy import epsilon as guaranteed_epsilon
 
     if not 0 < sample_rate <= 1:
         raise TacitError(f"--sample-rate must be above 0 and at most 1, got {sample_rate}")
@@ -107,7 +108,7 @@ def _mechanism(
         noise = calibrate(releases_at, epsilon, delta, times=steps)
     else:
         raise TacitError("Set either --noise-multiplier to compute ε, or --epsilon to compute the noise")
-    spent = steps_epsilon(steps_at(noise), delta, relation)
+    spent = guaranteed_epsilon(releases_at(noise), delta, times=steps)
     reason = None if math.isfinite(spent) else "there is too little noise for any bound"
     privacy = Privacy(None if reason else spent, None, delta, relation=relation, adversary=_ADVERSARY, reason=reason)
     return AccountResult(privacy, None if epsilon is None else noise)
