@@ -38,7 +38,7 @@ def config(name, epsilon=2.0, parameters=None, **batch):
     )
 
 
-@pytest.mark.parametrize("sampling", sampling_kinds)
+@pytest.mark.parametrize("sampling", list(sampling_kinds))
 @pytest.mark.parametrize("name", PRIVATE)
 def test_no_guarantee_is_broken(name, sampling):
     batch = {} if sampling == "none" else {"size": 60, "sampling": sampling}

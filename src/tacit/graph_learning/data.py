@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.privacy import Array
-from tacit.tasks.data.files import DataFile
+from tacit.tasks.data import DataFile
 
 COIL = DataFile("coil20/coil20_32x32.npz", "7f7feebeae425fd25fdc27ef7f8a3ff79581fa79fd62589e0bb9feb904e89c58")
 ABIDE = DataFile(

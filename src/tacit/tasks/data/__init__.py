@@ -2,5 +2,6 @@
 
 from tacit.tasks.data import builtin, images, tables
 from tacit.tasks.data.dataset import Dataset, Normalise, datasets
+from tacit.tasks.data.files import DataFile
 
-__all__ = ["Dataset", "Normalise", "builtin", "datasets", "images", "tables"]
+__all__ = ["DataFile", "Dataset", "Normalise", "builtin", "datasets", "images", "tables"]
