@@ -72,7 +72,8 @@ def test_chain_detection():
 def test_input_norms_are_recomputed_after_a_batch_changes():
     """Norms are cached per batch; a modified batch needs new ones."""
     model = Model(nn.Linear(3, 2))
-    params, y, weight = model.initial().repeat(2, 1), torch.zeros(2, 4, dtype=torch.long), torch.ones(2, 4)
+    # From zeros the probabilities are ½, so every gradient is longer than the bound.
+    params, y, weight = torch.zeros(2, model.d), torch.zeros(2, 4, dtype=torch.long), torch.ones(2, 4)
     x = torch.ones(2, 4, 3)
     for _ in range(2):
         clipped = model.gradient_sum(params, x, y, weight, Clip(0.1))
