@@ -1,4 +1,4 @@
-"""`tacit list`: all there is, or one thing in full."""
+"""The command `tacit list`."""
 
 import json
 
@@ -10,10 +10,11 @@ from tacit.graphs import graphs
 from tacit.tasks import datasets, models, shards
 
 
-def test_the_list_has_a_line_for_each(tacit):
+def test_every_name_has_a_line(tacit):
     said = tacit("list").out
     listed = json.loads(tacit("list", "--json").out)
-    assert list(listed) == ["algorithms", "graph learners", "graphs", "models", "data", "shardings", "experiments"]
+    kinds = ["algorithms", "graph learners", "graphs", "models", "data", "shardings"]
+    assert list(listed) == [*kinds, "optional metrics", "experiments"]
     for names, registry in zip(
         listed.values(), (algorithms, graph_methods, graphs, models, datasets, shards), strict=False
     ):
@@ -25,7 +26,7 @@ def test_the_list_has_a_line_for_each(tacit):
             assert any(text.split()[:1] == [name] and text.endswith(line) for text in said.splitlines())
 
 
-def test_a_thing_is_told_with_its_parameters(tacit):
+def test_one_name_is_described_with_its_parameters(tacit):
     said = tacit("list", "dyn-d2p").out
     assert said.startswith("Dyn-D²P: the clipping bound")
     assert "\n  rho_c = 2.0\n" in said
@@ -37,12 +38,12 @@ def test_a_thing_is_told_with_its_parameters(tacit):
     assert json.loads(tacit("list", "porter", "--json").out)["defaults"]["compression"] == {}
 
 
-def test_what_a_run_gives_is_not_listed(tacit):
+def test_parameters_that_a_run_sets_are_not_listed(tacit):
     assert "inputs" not in tacit("list", "mlp").out
     assert "rounds" not in json.loads(tacit("list", "dp-norm", "--json").out)["defaults"]
 
 
-def test_what_a_section_has_for_all_is_listed_where_it_is_taken(tacit):
+def test_keys_of_the_section_are_listed(tacit):
     def keys(name):
         return set(json.loads(tacit("list", name, "--json").out)["defaults"])
 
@@ -53,11 +54,11 @@ def test_what_a_section_has_for_all_is_listed_where_it_is_taken(tacit):
     assert "clip" in keys("ppgl")
 
 
-def test_an_experiment_is_told_too(tacit):
+def test_experiment_is_described(tacit):
     assert tacit("list", "dp-norm/figure2").out.startswith("Ring of 6 nodes")
 
 
-def test_a_name_that_is_none(tacit):
+def test_unknown_name_is_refused(tacit):
     ended = tacit("list", "logistik")
     assert ended.code == 2
     assert ended.err == 'error: unknown name "logistik"; did you mean "logistic"?\n'

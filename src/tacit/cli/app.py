@@ -1,4 +1,4 @@
-"""The `tacit` command: a sentence for every mistake, exit code 2, no traceback."""
+"""The `tacit` command. A wrong input ends with one sentence and exit code 2, without a traceback."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tacit.cli.output import err, print_line
 from tacit.errors import TacitError
 
 app = typer.Typer(
-    help="Train models across organisations that do not share their data, and know what it cost in privacy.",
-    epilog="Start with: tacit train (an embedded example, under a minute).",
+    help="Train models across organisations that do not share their data, with differential privacy.",
+    epilog="To start: tacit train (an embedded example that takes less than a minute).",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-_TOO_LARGE = "this does not fit into memory: use fewer nodes, a smaller model or a smaller batch"
-INTERRUPTED = 130  # what shells give for Ctrl-C
+_OUT_OF_MEMORY = "Out of memory: use fewer nodes, a smaller model or a smaller batch"
+INTERRUPTED = 130  # exit code after Ctrl-C, as in shells
 
 
 def _version(asked: bool) -> None:
@@ -67,13 +67,13 @@ def main() -> None:
         except OSError as error:
             _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
         except MemoryError:
-            _fail(_TOO_LARGE)
+            _fail(_OUT_OF_MEMORY)
         except Exception as error:
             if os.environ.get("TACIT_DEBUG"):
                 raise
-            text = " ".join(str(error).split()) or "no more is known"
-            lack = "allocate" in text  # torch's word for memory
-            _fail(_TOO_LARGE if lack else f"{type(error).__name__}: {text} (TACIT_DEBUG=1 shows where)")
+            text = " ".join(str(error).split()) or "no message"
+            out_of_memory = "allocate" in text  # torch raises RuntimeError
+            _fail(_OUT_OF_MEMORY if out_of_memory else f"{type(error).__name__}: {text} (traceback: set TACIT_DEBUG=1)")
 
 
 def _fail(sentence: str) -> NoReturn:

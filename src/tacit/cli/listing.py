@@ -1,4 +1,4 @@
-"""`tacit list`: what there is to choose from, and what each takes."""
+"""`tacit list`: everything that a config can name, and its parameters."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 
 @app.command("list")
 def list_(
-    name: Annotated[str | None, typer.Argument(help="One of them: what it is and what it takes.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    name: Annotated[str | None, typer.Argument(help="Show the description and the parameters of this one.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print only one JSON object.")] = False,
 ) -> None:
-    """Algorithms, graphs, models, data, shardings and experiments, a line each; or one of them in full."""
+    """List algorithms, graphs, models, data, shardings, metrics and experiments, or describe one of them."""
     from tacit.algorithms import algorithms
     from tacit.graph_learning import graph_methods
     from tacit.graphs import graphs
     from tacit.reproduce import available_experiments, read_experiment
+    from tacit.runs.metrics import metrics, optional_metrics
     from tacit.tasks import datasets, models, shards
 
     registries: dict[str, Registry[Any]] = {
@@ -39,7 +40,7 @@ def list_(
     }
     experiments = available_experiments()
     if name is not None:
-        found = next((registry for registry in registries.values() if name in registry), None)
+        found = next((registry for registry in [*registries.values(), metrics] if name in registry), None)
         if found is None and name not in experiments:
             raise unknown(
                 "name", name, [*experiments, *(each for registry in registries.values() for each in registry)]
@@ -47,6 +48,7 @@ def list_(
         _one(name, found, read_experiment(experiments[name]).about if found is None else "", as_json)
         return
     kinds = {kind: registry.describe() for kind, registry in registries.items()}
+    kinds["optional metrics"] = {each: metrics.describe()[each] for each in optional_metrics()}
     kinds["experiments"] = {each: read_experiment(path).title for each, path in experiments.items()}
     if as_json:
         print_json(kinds)
@@ -59,7 +61,7 @@ def list_(
 
 
 def _one(name: str, registry: Registry[Any] | None, about: str, as_json: bool) -> None:
-    """What a thing is, and its parameters with their defaults, as a config sets them."""
+    """Print the description and the parameters, with their defaults."""
     options: dict[str, Any] = {}
     if registry is not None:
         about = (inspect.getdoc(registry[name]) or "").split("\n>>>")[0].strip()
@@ -73,12 +75,12 @@ def _one(name: str, registry: Registry[Any] | None, about: str, as_json: bool) -
     if options:
         print_line("\nparameters:")
     for key in options:
-        unset = "must be given" if key in needed else "not set"
+        unset = "required" if key in needed else "not set"
         print_line(f"  {key}: {unset}" if defaults.get(key) is None else f"  {key} = {json.dumps(defaults[key])}")
 
 
 def _options(name: str, registry: Registry[Any]) -> dict[str, Any]:
-    """The default of each key that a config may have beside `name`, those of its section included."""
+    """The default of each key that a config may have beside `name`, including those of its section."""
     from tacit.graph_learning import graph_methods
     from tacit.runs import ConfigSection, DropoutKeys, RegularisationKeys, SharingKeys
     from tacit.sites import CLIP
