@@ -31,8 +31,8 @@ def test_drop_out_on_a_directed_graph_is_not_doubly_stochastic(tacit):
 @pytest.mark.parametrize(
     ("share", "words"),
     [
-        ('["3.*"]', f'share pattern "3.*" matches no parameter; there are: {NAMES}'),
-        ('["0.*", "hidden"]', f'share pattern "hidden" matches no parameter; there are: {NAMES}'),
+        ('["3.*"]', f'share pattern "3.*" matches no parameter; the parameters are: {NAMES}'),
+        ('["0.*", "hidden"]', f'share pattern "hidden" matches no parameter; the parameters are: {NAMES}'),
         ("[]", "share is empty"),
         ("0.*", "share = '0.*' should be a valid tuple"),
         ("[1]", "share.0 = 1 should be a valid string"),
