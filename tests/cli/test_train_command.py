@@ -91,24 +91,17 @@ def test_a_config_file(tacit):
     assert again["loss"] == result["loss"]
 
 
-NEEDS = {
-    "d2p": ["algorithm.clip=[1,1,1,1,1,1]", "algorithm.noise_multiplier=[1,1,1,1,1,1]"],
-    "partpsp": ['algorithm.share=["0.weight"]'],
-    "dp-norm": [
-        *("graph=ring", "data.normalise=unit", "model.biases=false"),
-        *("algorithm.smoothness=0.5", "batch.sampling=permutation"),
-    ],
-} | {name: ["graph=ring"] for name in ("lt-admm", "lt-admm-dp", "porter", "ecl", "dp-admm")}
-
-
 @pytest.mark.parametrize("name", list(algorithms))
 def test_every_algorithm(tacit, name):
-    private = {"noise_multiplier", "noise_rate", "sigma"} & set(algorithms.parameters(name))
-    target = [] if private else NO_TARGET
-    ended = tacit("train", "--json", *QUICK, *setting(f"algorithm={name}", *NEEDS.get(name, [])), *target)
+    target = [] if algorithms.noise_parameters(name) else NO_TARGET
+    example = [f"algorithm.{key}={json.dumps(value)}" for key, value in algorithms.example(name).items()]
+    if any("noise_multiplier=" in each for each in example):
+        target = NO_TARGET  # the example sets the noise itself
+    chosen = setting(f"algorithm={name}", *example, "graph=ring", "data.normalise=unit")
+    ended = tacit("train", "--json", *QUICK, *chosen, *target)
     assert ended.code == 0, ended.err
     result = json.loads(ended.out)
-    assert (result["privacy"]["guaranteed"] is None) == bool(target)
+    assert (result["privacy"]["guaranteed"] is None) == (not algorithms.noise_parameters(name))
     assert tomllib.loads(Path("runs/example/config.toml").read_text())["algorithm"]["name"] == name
 
 
