@@ -1,4 +1,4 @@
-"""Names for the things a config can ask for: algorithms, graphs, models, data, shards."""
+"""Registries: tables from a name in a config or a file to the class or function that it stands for."""
 
 import importlib
 import importlib.util
@@ -20,24 +20,24 @@ Maker = Callable[..., T]
 
 
 def discover(package: str) -> None:
-    """Import every module of `package`, so that everything they register is known. No list needs editing."""
+    """Import every module of `package`, so that all of its members are registered. No list needs editing."""
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
         importlib.import_module(f"{package}.{module.name}")
 
 
 def invalid(where: str, error: pydantic.ValidationError) -> TacitError:
-    """The first of the values that pydantic refused, as a sentence."""
+    """Return the error for the first value that pydantic refused."""
     first = error.errors()[0]
     key = ".".join(str(part) for part in first["loc"])
     message = first["msg"].removeprefix("Value error, ").split(", unable to")[0]
     if first["type"] == "missing":
         return TacitError(f"{where}: {key} is missing")
-    said = message.removeprefix("Input ") if message.startswith("Input ") else f"is wrong: {message}"
-    return TacitError(f"{where}: {key} = {first['input']!r} {said}")
+    problem = message.removeprefix("Input ") if message.startswith("Input ") else f"is wrong: {message}"
+    return TacitError(f"{where}: {key} = {first['input']!r} {problem}")
 
 
 def _as_function(maker: Maker[T]) -> Maker[T]:
-    """A class as a function with its signature: pydantic checks the arguments of functions only."""
+    """Return a class as a function with its signature, because pydantic checks the arguments of functions only."""
     if not inspect.isclass(maker):
         return maker
 
@@ -52,7 +52,9 @@ def _as_function(maker: Maker[T]) -> Maker[T]:
 
 
 class Registry(Generic[T]):
-    """A table from name to maker. Building one checks the parameters first and names the nearest right key.
+    """A table from names to makers: classes or functions that create a member.
+
+    `build` checks the parameters first, and suggests the closest key for an unknown one.
 
     >>> shapes = Registry("shape")
     >>> @shapes.register("square")
@@ -67,7 +69,7 @@ class Registry(Generic[T]):
     """
 
     def __init__(self, kind: str, given: Collection[str] = ()) -> None:
-        """`given` are parameters that are not the user's to set: whoever builds one gives them."""
+        """Create an empty registry; `given` are parameters that the caller supplies, and users cannot set."""
         self.kind, self.given = kind, given
         self._makers: dict[str, Maker[T]] = {}
         self._examples: dict[str, dict[str, Any]] = {}
@@ -92,7 +94,7 @@ class Registry(Generic[T]):
         return iter(sorted(self._makers))
 
     def __getitem__(self, name: str) -> Maker[T]:
-        """The maker called `name`, or, for `path/to/file.py:Name`, the one in the user's own file."""
+        """Return the maker called `name`; for `path/to/file.py:Name`, the one in the user's file."""
         if ".py:" in name:
             return self._from_file(name)
         if name not in self._makers:
@@ -104,24 +106,24 @@ class Registry(Generic[T]):
         return dict(self._examples.get(name, {}))
 
     def registered(self, name: str) -> Maker[T]:
-        """The maker registered under exactly this name; unlike `registry[name]`, it never loads a user's file."""
+        """Return the maker registered under this name. Unlike `registry[name]`, it never loads a user's file."""
         if name not in self._makers:
             raise unknown(self.kind, name, self)
         return self._makers[name]
 
     def describe(self) -> dict[str, str]:
-        """Each name with the first line of its maker's docstring."""
+        """Return each name with the first line of its maker's docstring."""
         return {name: (inspect.getdoc(self._makers[name]) or "").split("\n")[0] for name in self}
 
     def parameters(self, name: str) -> dict[str, inspect.Parameter]:
         return dict(inspect.signature(self[name]).parameters)
 
     def options(self, name: str) -> dict[str, inspect.Parameter]:
-        """The parameters that are the user's to set."""
+        """Return the parameters that users can set."""
         return {key: each for key, each in self.parameters(name).items() if key not in self.given}
 
     def check(self, name: str, params: Mapping[str, Any], also: Collection[str] = ()) -> None:
-        """Refuse what is not the user's to set; `also` are parameters of others."""
+        """Raise TacitError if users cannot set one of `params`; `also` lists further accepted parameters."""
         self._refuse(name, params, [*self.options(name), *also])
 
     def _refuse(self, name: str, params: Mapping[str, Any], known: Collection[str]) -> None:
@@ -147,14 +149,14 @@ class Registry(Generic[T]):
         path, _, attribute = name.rpartition(":")
         file = Path(path).resolve()
         if not file.is_file():
-            raise TacitError(f"{self.kind} {name}: there is no file {file}")
+            raise TacitError(f"{self.kind} {name}: file {file} does not exist")
         key = f"tacit_user_{file.stem}_{abs(hash(str(file)))}"
         if key not in sys.modules:
             spec = importlib.util.spec_from_file_location(key, file)
             assert spec is not None
             assert spec.loader is not None
             module = importlib.util.module_from_spec(spec)
-            sys.modules[key] = module  # dataclasses look their module up while it is being made
+            sys.modules[key] = module  # dataclasses look up their module while it is loaded
             try:
                 spec.loader.exec_module(module)
             except Exception as error:

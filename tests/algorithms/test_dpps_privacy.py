@@ -21,8 +21,8 @@ def test_guarantee_is_the_composition_of_all_rounds(method, mode):
     assert privacy.per_round == pytest.approx(10.0)
     assert (privacy.claimed, privacy.claimed_for, privacy.unit) == (10.0, "round", "node")
     assert privacy.assumes is None
-    assert "ε = 10 a round" in privacy.sentence()
-    assert "all the data of one node replaced by any other" in privacy.sentence()
+    assert "ε = 10 per round" in privacy.sentence()
+    assert "all data of one node are replaced by any other data" in privacy.sentence()
 
 
 def test_composition_of_many_rounds_is_below_their_sum():
@@ -56,9 +56,8 @@ def test_estimated_sensitivity_has_no_guarantee(task, violated):
     for privacy in (found.privacy, found.planned()):
         assert privacy.guaranteed is None
         assert "sensitivity that is not proven" in privacy.reason
-        assert privacy.sentence().startswith(
-            "No privacy is guaranteed (claimed by the paper's formula: ε = 1e+06 a round)"
-        )
+        assert privacy.sentence().startswith("No privacy is guaranteed: the noise is scaled to a sensitivity")
+        assert privacy.sentence().endswith("The paper's formula claims ε = 1e+06 per round.")
 
 
 def test_real_sensitivity_has_no_guarantee_planned_or_spent():

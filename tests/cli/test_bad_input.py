@@ -36,8 +36,8 @@ def refused(ended, *words, left=()):
         ("model=logstic", 'unknown model "logstic"; did you mean "logistic"?'),
         ("data=digit", 'unknown data set "digit"; did you mean "digits"?'),
         ("sharding=idd", 'unknown sharding "idd"; did you mean "iid"?'),
-        ("data=zzzzzz", "there are: a9a, "),
-        ("algorithm=none.py:Mine", "there is no file "),
+        ("data=zzzzzz", "available: a9a, "),
+        ("algorithm=none.py:Mine", "none.py does not exist"),
     ],
 )
 def test_unknown_names(tacit, change, words):
@@ -88,7 +88,7 @@ def test_unknown_keys(tacit, change, words):
         ("graph.drop_links=often", "drop_links = 'often' should be a valid number"),
         ("graph.drop_links=1", "drop_links = 1 should be less than 1"),
         ("algorithm.lr=fast", "algorithm dyn-d2p: lr = 'fast' should be a valid number"),
-        ("algorithm=gone.py:A", "algorithm gone.py:A: there is no file"),
+        ("algorithm=gone.py:A", "algorithm gone.py:A: file "),
         ("name=../../evil", "name"),
         ("algorithm.lr=0", "lr must be positive and finite, got 0"),
         ("algorithm.clip=nan", "clip must be positive and finite, got nan"),

@@ -85,7 +85,7 @@ def test_a_config_file(tacit):
     result = json.loads(tacit("train", "mine.toml", "--json", *setting("graph.nodes=4")).out)
     assert (result["out"], result["nodes"], result["algorithm"]) == ("runs/mine", 4, "SGP")
     assert result["privacy"]["guaranteed"] is None
-    assert result["privacy"]["reason"] == "values left the nodes without noise"
+    assert result["privacy"]["reason"] == "values leave the nodes without noise"
     # What was run is what the folder says, and runs again.
     again = json.loads(tacit("train", "runs/mine/config.toml", "--json", "--out", "again").out)
     assert again["loss"] == result["loss"]
@@ -126,7 +126,7 @@ def test_a_budget_ends_the_run_cleanly(tacit):
     assert ended.code == 0
     assert 0 < result["rounds"] < 6
     assert result["privacy"]["guaranteed"] <= 0.3
-    assert result["stopped"].startswith("the budget ε = 0.3 at δ = 0.0001 ends before step ")
+    assert result["stopped"].startswith("The privacy budget ε = 0.3, δ = 0.0001 ends before step ")
     assert tacit("train", *spend).out.startswith("Stopped: the budget")
 
 

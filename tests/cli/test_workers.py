@@ -113,6 +113,6 @@ def test_torchrun_and_a_budget_that_stops_all_ranks_together(tacit, tmp_path):
     done = subprocess.run([*torchrun, *COMMAND[1:], *spend], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert result["stopped"].startswith("the budget ε = 0.3 at δ = 0.0001 ends before step ")
+    assert result["stopped"].startswith("The privacy budget ε = 0.3, δ = 0.0001 ends before step ")
     for name in ("rounds", "stopped", "privacy", "messages"):
         assert result[name] == whole[name]

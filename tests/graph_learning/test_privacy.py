@@ -127,8 +127,8 @@ def test_fifty_rounds_compose_as_exact_gdp():
     )
     assert run.privacy.relation == "replace-one"
     sentence = run.privacy.sentence()
-    assert "for each record" in sentence
-    assert "one record of one node replaced by another" in sentence
+    assert "per record" in sentence
+    assert "one record of one node is replaced by another" in sentence
     assert "an observer of every message and every learned graph" in sentence
 
 
@@ -276,7 +276,7 @@ def test_budget_stops_the_rounds():
     task.ledger.budget = Budget(2.0, 1e-5)
     run = GraphLearningRun(task, PPGL(release="rounds", noise=5.0, rounds=50), Simulated(complete(3))).go()
     assert run.t < 50
-    assert "the budget ε = 2" in run.stopped
+    assert "The privacy budget ε = 2" in run.stopped
     assert run.privacy.guaranteed <= 2.0
     poor = task.with_new_ledger()
     poor.ledger.budget = Budget(1.0, 1e-5)

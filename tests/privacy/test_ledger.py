@@ -49,7 +49,7 @@ def test_equal_vectors_are_stored_once():
 def test_the_same_step_and_purpose_is_never_released_twice():
     ledger = Ledger()
     record(ledger, 3)
-    with pytest.raises(TacitError, match='step 3 has released "gradient" already'):
+    with pytest.raises(TacitError, match='Step 3 has already released "gradient"'):
         record(ledger, 3)
     record(ledger, 3, purpose="momentum")
     assert len(ledger) == 2

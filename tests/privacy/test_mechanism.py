@@ -85,5 +85,5 @@ def test_a_refused_value_cannot_be_sent():
 def test_two_values_of_one_name_are_refused_before_either_leaves():
     ledger = Ledger()
     bounded(ledger=ledger)
-    with pytest.raises(TacitError, match='step 0 has computed "gradient" already'):
+    with pytest.raises(TacitError, match='Step 0 has already computed "gradient"'):
         bounded(ledger=ledger)

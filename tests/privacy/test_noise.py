@@ -80,7 +80,7 @@ def test_streams_differ_by_key_node_step_and_purpose():
 
 def test_chunks_do_not_show(monkeypatch):
     whole = draw("gaussian", 9, 33)
-    monkeypatch.setattr("tacit.privacy.noise._CHUNK", 70)
+    monkeypatch.setattr("tacit.privacy.noise._CHUNK_SAMPLES", 70)
     assert torch.equal(whole, draw("gaussian", 9, 33))
 
 

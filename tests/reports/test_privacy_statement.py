@@ -46,7 +46,7 @@ def test_statement_has_every_fact(changing):
 def test_run_without_noise_guarantees_nothing(finished):
     plain = RunRecord.read(finished["plain"])
     items = statement(plain)
-    assert items["Guaranteed ε"] == "None: values left the nodes without noise."
+    assert items["Guaranteed ε"] == "None: values leave the nodes without noise."
     assert items["Protected unit"].startswith("Nothing is protected")
     assert "without noise" in items["Releases"]
     assert "What ε means" not in items

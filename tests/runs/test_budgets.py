@@ -15,7 +15,7 @@ def test_budget_ends_the_run_at_the_last_release_that_fits(tmp_path):
     fits = max(k for k, cost in enumerate(costs) if cost <= 1.2)
     assert 1 <= run.t == fits < 30
     assert run.privacy.guaranteed == pytest.approx(costs[fits])
-    assert "the budget ε = 1.2 at δ = 0.0001" in run.stopped
+    assert "The privacy budget ε = 1.2, δ = 0.0001" in run.stopped
     assert "node " in run.stopped
     assert rounded_up(costs[fits]) in run.stopped
     assert rounded_up(costs[fits + 1]) in run.stopped

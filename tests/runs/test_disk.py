@@ -82,7 +82,7 @@ def test_full_ledger_stops_the_run(tmp_path):
     run = small(**changes, out=tmp_path / "run")
     pages = run.task.ledger._db.execute("PRAGMA page_count").fetchone()[0]
     run.task.ledger._db.execute(f"PRAGMA max_page_count = {pages + 1}")
-    with pytest.raises(TacitError, match=r"the ledger .*ledger.sqlite cannot be used: .*full"):
+    with pytest.raises(TacitError, match=r"The ledger .*ledger.sqlite cannot be used: .*full"):
         run.go()
     resumed = small(**changes, out=tmp_path / "run", resume=True)
     assert len(resumed.task.ledger) == resumed.t

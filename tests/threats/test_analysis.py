@@ -210,7 +210,7 @@ def test_without_noise_there_is_no_epsilon_against_anyone():
     run = from_config(Config.parse({"rounds": 2, "graph": {"name": "ring", "nodes": 4}, "algorithm": "sgp"})).go()
     found = analyse_threats(run)
     assert {bound.epsilon for bound in found.bounds} == {None}
-    assert {bound.reason for bound in found.bounds} == {"values left the nodes without noise"}
+    assert {bound.reason for bound in found.bounds} == {"values leave the nodes without noise"}
 
 
 def test_large_networks_have_no_pairs():

@@ -20,7 +20,7 @@ from tacit.graph_learning.method import GraphMethod
 from tacit.graph_learning.observer import GraphObserver
 from tacit.graph_learning.signals import Signals
 from tacit.networks import Network
-from tacit.privacy import Privacy, assess
+from tacit.privacy import Privacy, ledger_guarantee
 
 _SIMULATION = "SIMULATION: the noise is derived from a seed, so this run protects nobody."
 
@@ -116,7 +116,7 @@ class GraphLearningRun:
     def privacy(self) -> Privacy:
         """The privacy of what has been released so far, according to the ledger."""
         task, plan = self.task, self.method.privacy
-        spent, reason = assess(task.ledger, self.delta)
+        spent, reason = ledger_guarantee(task.ledger, self.delta)
         reason = reason or plan.unprotected_reason
         simulation = (_SIMULATION,) if task.noise.simulated and self.method.noise is not None else ()
         return Privacy(

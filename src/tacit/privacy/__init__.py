@@ -22,7 +22,7 @@ from tacit.privacy.mechanisms import (
 from tacit.privacy.planning import PlansReleases, calibrate_noise, plan
 from tacit.privacy.release import Array, Release
 from tacit.privacy.sampling import Population, Relation, Sampling, SamplingKind, sampling_kinds
-from tacit.privacy.statement import Privacy, assess, rounded_down, rounded_up
+from tacit.privacy.statement import Privacy, ledger_guarantee, rounded_down, rounded_up
 
 if TYPE_CHECKING:
     from tacit.privacy.draws import Draw
@@ -54,12 +54,12 @@ __all__ = [
     "Sampling",
     "SamplingKind",
     "Unproven",
-    "assess",
     "calibrate",
     "calibrate_noise",
     "epsilon",
     "epsilon_to_mu",
     "guarantee",
+    "ledger_guarantee",
     "mechanisms",
     "mu_to_epsilon",
     "plan",

@@ -1,4 +1,4 @@
-"""A limit that holds: the release that would pass it is not made."""
+"""Privacy budgets: a release that would exceed the budget is refused."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from tacit.privacy.ledger import Ledger
     from tacit.privacy.release import Release
 
-_AHEAD = (4096, 512, 64, 8, 1)  # releases looked ahead, so that not each one needs a computation of its own
-_SLACK = 1.02  # by which the noise may shrink within a look-ahead
+_LOOK_AHEAD = (4096, 512, 64, 8, 1)  # releases that one computation admits at once, if they fit
+_NOISE_MARGIN = 1.02  # factor by which the noise may shrink among them
 
 
 @dataclass
 class Budget:
-    """(ε, δ) for every node, over all it ever releases.
+    """An upper bound on (ε, δ) of every node, for everything that it ever releases.
 
     >>> Budget(-1.0, 1e-5)
     Traceback (most recent call last):
-    tacit.errors.TacitError: a privacy budget needs ε > 0, not -1.0
+    tacit.errors.TacitError: The epsilon of a privacy budget must be positive and finite, got -1.0
     """
 
     epsilon: float
@@ -40,12 +40,12 @@ class Budget:
 
     def __post_init__(self) -> None:
         if not self.epsilon > 0 or math.isinf(self.epsilon):
-            raise TacitError(f"a privacy budget needs ε > 0, not {self.epsilon}")
+            raise TacitError(f"The epsilon of a privacy budget must be positive and finite, got {self.epsilon}")
         if not 0 <= self.delta < 1:
-            raise TacitError(f"a privacy budget needs 0 ≤ δ < 1, not {self.delta}")
+            raise TacitError(f"The delta of a privacy budget must be in [0, 1), got {self.delta}")
 
     def accept(self, plan: Iterable[Release]) -> None:
-        """Look at the plan once: as many of its releases as fit need no further look."""
+        """Check a plan once. Its releases, as far as they fit, are then admitted without another computation."""
         plan = list(plan)
         fits, tried = 0, len(plan)
         most = tried
@@ -60,21 +60,21 @@ class Budget:
 
     @property
     def covers(self) -> bool:
-        """Whether all of the plan fits."""
+        """Whether the whole plan fits."""
         return self._beyond is None
 
-    def among(self, nodes: npt.NDArray[np.int64]) -> Shared:
-        """The budget of a process that hosts only these of the nodes in the plan, which was accepted before."""
-        return Shared(self.epsilon, self.delta, self._planned, _beyond=self._beyond, nodes=nodes)
+    def for_nodes(self, nodes: npt.NDArray[np.int64]) -> SharedBudget:
+        """Return the budget of a process that hosts these nodes of the accepted plan."""
+        return SharedBudget(self.epsilon, self.delta, self._planned, _beyond=self._beyond, nodes=nodes)
 
     def admit(self, ledger: Ledger, line: Release) -> None:
-        """Return if `line` may be released on top of the ledger; raise `BudgetExceeded` if not."""
+        """Return if `line` fits in addition to the ledger; otherwise raise BudgetExceeded."""
         if not self._begun and not all(self._as_planned(made) for made in ledger.releases()):
             self._planned = {}
         self._begun = True
         if self._as_planned(line):
             return
-        self._planned = {}  # off the plan: from here on every release is looked at
+        self._planned = {}  # the run left its plan: from here on every release is checked
         past = list(ledger.releases(line.step))
         alone = not past  # a second release of the same draw is amplified together with the first
         if (
@@ -86,9 +86,10 @@ class Budget:
             self._covered = (self._covered[0], self._covered[1] - 1)
             return
         past = list(ledger.releases())
-        # Epochs of a permutation follow the steps that really come, which nobody knows yet.
-        for ahead in _AHEAD if alone and line.sampling.kind != "permutation" else (1,):
-            worse = line.with_values(line.multipliers / _SLACK) if ahead > 1 else line
+        # Which draws share an epoch depends on the steps to come, so epochs are not looked ahead.
+        independent = line.sampling.scheme.epoch(line.step, float(line.rates.max())) is None
+        for ahead in _LOOK_AHEAD if alone and independent else (1,):
+            worse = line.with_values(line.multipliers / _NOISE_MARGIN) if ahead > 1 else line
             future = [replace(worse, step=line.step + k) for k in range(ahead)]
             if guarantee(past + future, self.delta).max() <= self.epsilon:
                 self._covered = (worse, ahead - 1)
@@ -104,15 +105,18 @@ class Budget:
         before = guarantee(past, self.delta) if past else np.zeros(len(spent))
         row = int(spent.argmax())
         raise BudgetExceeded(
-            f"the budget ε = {self.epsilon:g} at δ = {self.delta:g} ends before step {line.step}: node {row} has spent "
-            f"{rounded_up(before[row])}, and one more release would make {rounded_up(spent[row])}"
+            f"The privacy budget ε = {self.epsilon:g}, δ = {self.delta:g} ends before step {line.step}: node {row} has "
+            f"spent {rounded_up(before[row])}, and the next release would increase it to {rounded_up(spent[row])}"
         )
 
 
 @dataclass
-class Shared(Budget):
-    """A budget for nodes that several processes host. All must refuse the same release, without a word between them:
-    the first in the plan of all nodes that does not fit. What is not in the plan is refused."""
+class SharedBudget(Budget):
+    """The budget of nodes that several processes host.
+
+    All processes must refuse the same release without communication: the first in the plan of all nodes that does not
+    fit. A release that is not in the plan is refused.
+    """
 
     nodes: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
@@ -121,7 +125,9 @@ class Shared(Budget):
         if planned and (line.step, line.purpose) not in self._planned and self._beyond is not None:
             self._refuse(list(self._planned.values()), self._beyond)
         if not planned or not self._as_planned(line):
-            raise TacitError(f"a budget of several processes allows what was planned, and step {line.step} is not")
+            raise TacitError(
+                f"A budget of several processes admits planned releases only; step {line.step} is not as planned"
+            )
         self._begun = True
 
     def _as_planned(self, line: Release) -> bool:

@@ -1,4 +1,4 @@
-"""Gaussian differential privacy: the exact trade between μ, ε and δ of the Gaussian mechanism.
+"""Gaussian differential privacy: the exact relation of μ, ε and δ of the Gaussian mechanism.
 
 A release of Gaussian noise with multiplier σ (standard deviation ÷ sensitivity) is μ-GDP with μ = 1/σ,
 releases compose as μ² = Σ μ_k², and μ-GDP is (ε, δ)-DP exactly when (Dyn-D²P, Eq. 4; Dong, Roth and Su
@@ -18,12 +18,12 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
 def _mills(x: float) -> float:
-    """Mills ratio Φ(−x)/φ(x)."""
+    """Return the Mills ratio Φ(−x)/φ(x)."""
     return math.sqrt(math.pi / 2) * float(special.erfcx(x / math.sqrt(2)))
 
 
 def log_delta_of(epsilon: float, mu: float) -> float:
-    """log δ(ε, μ) for ε ≥ 0.
+    """Return log δ(ε, μ) for ε ≥ 0.
 
     With a = ε/μ − μ/2, b = ε/μ + μ/2 and M the Mills ratio, e^ε φ(b) = φ(a) and so δ = φ(a) (M(a) − M(b)).
     When μ is small the difference is taken as the integral of −M′(x) = 1 − x M(x) from a to b.
@@ -43,7 +43,7 @@ def log_delta_of(epsilon: float, mu: float) -> float:
 
 
 def delta_of(epsilon: float, mu: float) -> float:
-    """The least δ for which μ-GDP is (ε, δ)-DP.
+    """Return the least δ for which μ-GDP is (ε, δ)-DP.
 
     >>> round(delta_of(1.0, 1.0), 6)
     0.126937
@@ -56,13 +56,13 @@ def delta_of(epsilon: float, mu: float) -> float:
 
 
 def mu_to_epsilon(mu: float, delta: float) -> float:
-    """The least ε ≥ 0 for which μ-GDP is (ε, δ)-DP.
+    """Return the least ε ≥ 0 for which μ-GDP is (ε, δ)-DP.
 
     >>> round(mu_to_epsilon(10 / 4, 1e-5), 4)  # a hundred releases with multiplier 4
     13.2067
     """
     if not (mu >= 0 and 0 <= delta < 1):
-        raise TacitError(f"ε needs μ ≥ 0 and 0 ≤ δ < 1, not μ = {mu} and δ = {delta}")
+        raise TacitError(f"mu must be at least 0 and delta in [0, 1), got {mu} and {delta}")
     if mu == 0 or (delta > 0 and math.erf(mu / math.sqrt(8)) <= delta):  # δ(0, μ), without its logarithm
         return 0.0
     if math.isinf(mu) or delta == 0:
@@ -75,14 +75,14 @@ def mu_to_epsilon(mu: float, delta: float) -> float:
 
 
 def epsilon_to_mu(epsilon: float, delta: float) -> float:
-    """The greatest μ for which μ-GDP is (ε, δ)-DP: the inverse of `mu_to_epsilon`.
+    """Return the greatest μ for which μ-GDP is (ε, δ)-DP: the inverse of `mu_to_epsilon`.
 
     >>> mu = epsilon_to_mu(1.0, 1e-4)
     >>> round(mu, 5), round(mu_to_epsilon(mu, 1e-4), 9)
     (0.3139, 1.0)
     """
     if not (0 <= epsilon < math.inf and 0 < delta < 1):
-        raise TacitError(f"μ needs a finite ε ≥ 0 and 0 < δ < 1, not ε = {epsilon} and δ = {delta}")
+        raise TacitError(f"epsilon must be finite and at least 0, and delta in (0, 1), got {epsilon} and {delta}")
     low = high = 1.0
     goal = math.log(delta)
     while log_delta_of(epsilon, low) > goal:

@@ -1,4 +1,4 @@
-"""What was released, written before it leaves. Every ε of a run is computed from here and from nowhere else."""
+"""The ledger: every release is recorded before it leaves. Every ε of a run is computed from the ledger alone."""
 
 from __future__ import annotations
 
@@ -35,20 +35,24 @@ CREATE TABLE IF NOT EXISTS unreleased (step INTEGER, purpose TEXT, PRIMARY KEY (
 
 
 class Ledger:
-    """The releases of the nodes hosted here, one entry per node in each vector.
+    """The releases of the hosted nodes.
 
-    With a `path` it is an SQLite file; `durable` syncs it to disk at every release, before the value can leave, so
-    that a crash can only over-count. A (step, purpose) is released once: the noise of a second value would be the
-    same, and the two would give each other away.
+    A pair (step, purpose) is released once: a second value would get the same noise, and their difference would be
+    exact.
+
+    Args:
+        path: An SQLite file; None keeps the ledger in memory.
+        budget: Refuses releases that would exceed it.
+        durable: Sync every release to disk before the value can leave. A crash can then only over-count.
     """
 
     def __init__(self, path: Path | None = None, *, budget: Budget | None = None, durable: bool = False) -> None:
         self.budget = budget
         self.durable = durable
         with _disk(path):
-            # Threads may host one node each; every ledger is still used by one thread at a time.
+            # Nodes may run in threads, but only one thread at a time uses a ledger.
             self._db = sqlite3.connect(path or ":memory:", check_same_thread=False)
-            if durable:  # a rollback journal would need its folder synced too
+            if durable:  # unlike a rollback journal, it needs no sync of the folder
                 self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
             self._db.executescript(_SCHEMA)
@@ -57,24 +61,25 @@ class Ledger:
         self._repeated: set[tuple[int, str]] = set()
 
     def repeat(self, step: int) -> None:
-        """What came from `step` on will be made once more, with the same noise, by a site that starts again.
+        """Expect the releases from `step` on once more, with the same noise: a site repeats them after a restart.
 
-        Nothing is forgotten meanwhile. A line that is then recorded again must be the very same.
+        They stay in the ledger. A release that is recorded again must be identical.
         """
-        self._repeated = {(line.step, line.purpose) for line in self.releases(step)}
+        self._repeated = {(release.step, release.purpose) for release in self.releases(step)}
         self._open = {entry for entry in self._open if entry[0] < step}
 
     def open(self, step: int, purpose: str) -> None:
-        """Something was computed from the records: until it is released or kept, nothing can be guaranteed."""
+        """Note that a value was computed from records. Until it is released or used locally, nothing is guaranteed."""
         if (step, purpose) in self._open:
-            raise TacitError(f'step {step} has computed "{purpose}" already; a second value needs its own purpose')
+            raise TacitError(f'Step {step} has already computed "{purpose}"; a second value needs its own purpose')
         self._open.add((step, purpose))
 
     def close(self, step: int, purpose: str) -> None:
+        """Note that the value is released, or used inside the node only."""
         self._open.discard((step, purpose))
 
     def record(self, release: Release) -> None:
-        """Write a release down, or refuse it: over budget, or made before. What is refused goes nowhere."""
+        """Record a release, or raise TacitError if it exceeds the budget or was made before."""
         step, purpose, sampling = release.step, release.purpose, release.sampling
         self.close(step, purpose)
         if (step, purpose) in self._repeated:
@@ -89,7 +94,7 @@ class Ledger:
                 self._db.execute("INSERT INTO release VALUES (?, ?, ?, ?, ?, ?, ?)", row)
             except sqlite3.IntegrityError:
                 raise TacitError(
-                    f'step {step} has released "{purpose}" already; a second value needs its own purpose'
+                    f'Step {step} has already released "{purpose}"; a second value needs its own purpose'
                 ) from None
             if self.durable:
                 self._db.commit()
@@ -99,7 +104,8 @@ class Ledger:
         one, other = ((*self._stored(each), each.sampling.kind, each.sampling.relation) for each in (before, release))
         if before.step != release.step or one != other or not np.array_equal(before.rates, release.rates):
             raise TacitError(
-                f'step {release.step} has released "{release.purpose}" before, in another way: nothing is sent'
+                f'Step {release.step} has already released "{release.purpose}" with other noise or other sampling, '
+                "so this release is refused"
             )
 
     def releases(self, start: int = 0) -> Iterator[Release]:
@@ -127,14 +133,14 @@ class Ledger:
 
     @property
     def unreleased(self) -> list[tuple[int, str]]:
-        """Values computed from the records that were neither released nor kept inside the node."""
+        """(step, purpose) of values that were computed from records and neither released nor used locally."""
         return sorted(self._open)
 
     @property
     def steps(self) -> int:
-        """The number after the last step that released anything, or computed what it has not released.
+        """One more than the last step that released or computed anything.
 
-        It is asked of the file: a full disk can take back lines that were not flushed yet.
+        It is read from the file, because a full disk can revert releases that were not flushed.
         """
         released = self._db.execute("SELECT COALESCE(MAX(step), -1) FROM release").fetchone()[0]
         return 1 + max(int(released), max((step for step, _ in self._open), default=-1))
@@ -143,13 +149,13 @@ class Ledger:
         return int(self._db.execute("SELECT COUNT(*) FROM release").fetchone()[0])
 
     def rewind(self, step: int) -> None:
-        """Forget what came from `step` on, for a simulation that repeats it: same seed, same bytes, nothing new."""
+        """Delete the releases from `step` on. Only for simulations, which repeat them with the same seed and bytes."""
         with _disk(self._path):
             self._db.execute("DELETE FROM release WHERE step >= ?", (step,))
         self._open = {entry for entry in self._open if entry[0] < step}
 
     def flush(self) -> None:
-        """Bring the file up to date."""
+        """Write everything to the file."""
         with _disk(self._path):
             self._db.execute("DELETE FROM unreleased")
             self._db.executemany("INSERT INTO unreleased VALUES (?, ?)", sorted(self._open))
@@ -165,7 +171,7 @@ class Ledger:
         return release.mechanism.name, json.dumps(stored)
 
     def _vector(self, values: Array) -> str:
-        """Vectors repeat from round to round, and nodes within one: each is stored once, by its content, packed."""
+        """Store a vector once, by its content, and return its id: vectors repeat from round to round."""
         data = np.ascontiguousarray(values, np.float64).tobytes()
         key = hashlib.blake2b(data, digest_size=16).hexdigest()
         self._db.execute("INSERT OR IGNORE INTO vector VALUES (?, ?)", (key, zlib.compress(data, 1)))
@@ -174,7 +180,7 @@ class Ledger:
 
 def _unpack(data: bytes) -> Array:
     values = np.frombuffer(zlib.decompress(data))
-    # Where all nodes are alike, one number stands for them: thousands of rounds of thousands of nodes fit in memory.
+    # If all nodes have the same value, it is stored once: thousands of rounds of thousands of nodes fit in memory.
     return np.broadcast_to(values[:1].copy(), values.shape) if (values == values[0]).all() else values
 
 
@@ -185,4 +191,4 @@ def _disk(path: Path | None) -> Iterator[None]:
     except sqlite3.DatabaseError as error:
         if isinstance(error, sqlite3.IntegrityError):
             raise
-        raise TacitError(f"the ledger {path or 'in memory'} cannot be used: {error}") from None
+        raise TacitError(f"The ledger {path or 'in memory'} cannot be used: {error}") from None

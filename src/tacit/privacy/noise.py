@@ -1,7 +1,7 @@
-"""Randomness as a function: the same (key, purpose, node, step) gives the same bits, wherever the node is hosted.
+"""Noise as a function: the same (key, purpose, node, step) gives the same bits, wherever the node is hosted.
 
-The bits are AES in counter mode. A block's counter is (node, step, block number), so every node, step and purpose has
-a stream of its own, no two streams overlap, and all nodes are drawn in one vectorised call.
+The bits are AES in counter mode. The counter of a block is (node, step, block number), so every node, step and purpose
+has its own stream, no two streams overlap, and all nodes are drawn in one vectorised call.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from torch import Tensor
 
 from tacit.errors import TacitError
 
-_CHUNK = 1 << 19  # samples of several nodes worked on at once: enough for all cores, few enough for the cache
-_CUT = 1 << 18  # samples of one node worked on at once; unlike the other, it decides which noise a node gets
-_LOW31 = 0x7FFFFFFF
-_TINY = 2.0**-64  # keeps log away from 0; below the resolution of the 62 bits it is added to
-_FINER = 6  # bits by which the grid of what is released is finer than the noise: 2^17 floats share a cell in float32
+_CHUNK_SAMPLES = 1 << 19  # of several nodes per step: enough for all cores, few enough for the cache
+_NODE_SAMPLES = 1 << 18  # of one node per step; unlike _CHUNK_SAMPLES, this number determines the noise
+_LOW_31_BITS = 0x7FFFFFFF
+_LOG_OFFSET = 2.0**-64  # keeps log away from 0; below the resolution of the 62 bits to which it is added
+_GRID_BITS = 6  # by which the grid of released values is finer than the noise; 2^17 floats share a cell in float32
 
 
 class Noise:
-    """A keyed source of words, Gaussian and Laplace noise.
+    """A keyed source of random words, Gaussian noise and Laplace noise.
 
-    What noise is added to ends on a grid that follows from the noise's scale alone (`grid`), so that the last bits of a
-    float say nothing about what it was before; docs/floating-point.md says what that protects and what it does not.
-    Values beside which floats are coarser than the grid are refused, unless `strict` is False.
+    Noised values are rounded to a grid that depends on the scale of the noise alone (`grid`), so that the last bits of
+    a float reveal nothing about the exact value; docs/floating-point.md states what this protects. Values that are so
+    large that floats are coarser than the grid are refused, unless `strict` is False.
 
     >>> noise = Noise.from_seed(0)
     >>> x = torch.zeros(2, 3)
@@ -44,32 +44,32 @@ class Noise:
 
     def __init__(self, key: bytes, *, reproducible: bool = False, simulated: bool = False) -> None:
         if len(key) != 32:
-            raise ValueError("a noise key has 32 bytes")
+            raise ValueError(f"a noise key must have 32 bytes, got {len(key)}")
         self._key = key
         self.reproducible, self.simulated = reproducible, simulated
 
     @classmethod
     def from_seed(cls, seed: int) -> Noise:
-        """For simulation: reproducible, and no secret to anyone who knows the seed."""
+        """Return the noise of a simulation: reproducible, and known to everybody who knows the seed."""
         key = hashlib.blake2b(f"tacit simulation {seed}".encode(), digest_size=32).digest()
         return cls(key, reproducible=True, simulated=True)
 
     @classmethod
     def from_key(cls, key: bytes) -> Noise:
-        """For real runs that go on after a crash: who keeps the secret key can repeat the noise, and nobody else."""
+        """Return the noise of a real run that can resume after a crash: only the holder of the key can repeat it."""
         return cls(key, reproducible=True)
 
     @classmethod
     def from_system(cls) -> Noise:
-        """For real runs: a secret key from the operating system's generator."""
+        """Return the noise of a real run, with a secret key from the operating system."""
         return cls(os.urandom(32))
 
     def words(
         self, purpose: str, nodes: npt.NDArray[np.int64], step: int | npt.NDArray[np.int64], count: int, first: int = 0
     ) -> Tensor:
-        """`count` uniform 32-bit words for each node, from block `first` of its stream on, as int32 (n, count).
+        """Return `count` uniform 32-bit words per node, from block `first` of its stream on, as int32 (n, count).
 
-        `step` may differ from node to node; a block has 4 words.
+        `step` may be one number, or one per node. A block has 4 words.
         """
         key = hashlib.blake2b(purpose.encode(), key=self._key, digest_size=16).digest()
         blocks = -(-count // 4)
@@ -93,8 +93,10 @@ class Noise:
         *,
         strict: bool = True,
     ) -> None:
-        """x[i] += N(0, scale[i]²) by Box–Muller, rounded to the grid. The radius has 62 bits, so tails reach beyond 9
-        deviations."""
+        """Add N(0, scale[i]²) to row i, by Box–Muller, and round to the grid.
+
+        The radius has 62 bits, so the tails reach beyond 9 standard deviations.
+        """
         for rows, columns, part in _rounded(x, scale, nodes, strict):
             half = -(-part.shape[1] // 2)
             words = self.words(purpose, nodes[rows], step, 3 * half, 3 * columns.start // 8).view(-1, 3, half)
@@ -115,7 +117,7 @@ class Noise:
         *,
         strict: bool = True,
     ) -> None:
-        """x[i] += Laplace(0, scale[i]), rounded to the grid: an exponential from 62 bits, its sign from one more."""
+        """Add Laplace(0, scale[i]) to row i, and round to the grid: 62 bits for the size, one for the sign."""
         for rows, columns, part in _rounded(x, scale, nodes, strict):
             width = part.shape[1]
             words = self.words(purpose, nodes[rows], step, 2 * width, columns.start // 2).view(-1, 2, width)
@@ -125,23 +127,24 @@ class Noise:
 
 
 def grid(scale: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The step of the grid on which values with noise of this scale are released: a power of two, 64 to 128 times
-    smaller. Rounding adds step²/12 to the variance, at most 0.00002 of a Gaussian's. Without noise there is no grid.
+    """Return the step of the grid for values with noise of this scale: a power of two, 64 to 128 times smaller.
+
+    Rounding adds step²/12 to the variance, at most 0.00002 of that of Gaussian noise. Without noise there is no grid.
 
     >>> grid(np.array([1.0, 3.0, 0.01, 0.0])).tolist()
     [0.015625, 0.03125, 0.0001220703125, 0.0]
     """
-    return np.where(scale > 0, np.ldexp(1.0, np.frexp(scale)[1] - 1 - _FINER), 0.0)
+    return np.where(scale > 0, np.ldexp(1.0, np.frexp(scale)[1] - 1 - _GRID_BITS), 0.0)
 
 
 def _rounded(
     x: Tensor, scale: npt.NDArray[np.float64], nodes: npt.NDArray[np.int64], strict: bool = True
 ) -> Iterator[tuple[slice, slice, Tensor]]:
-    """Parts of x for the caller to add noise to; what it has made of one is rounded to the grid while in the cache."""
+    """Yield parts of x for the caller to add noise to, and round each part to the grid while it is in the cache."""
     _check_scale(scale, x.dtype, nodes)
     steps = torch.from_numpy(grid(scale)[:, None]).to(x.dtype)
-    # Next to 1.5/eps steps floats are one step apart, so adding and subtracting that many rounds, ties to even; and no
-    # value becomes −0, whose sign would tell more than the grid does.
+    # Around 1.5/eps steps floats are one step apart, so adding and subtracting that many rounds, ties to even. No
+    # value becomes −0, whose sign would reveal more than the grid does.
     shifts = 1.5 / torch.finfo(x.dtype).eps * steps
     near = torch.where(steps > 0, shifts / 3, math.inf)
     for rows, columns in _chunks(x):
@@ -154,49 +157,52 @@ def _rounded(
 
 
 def _within(part: Tensor, most: Tensor) -> bool:
-    """Whether |part| < most everywhere. One norm, which is quick, says so of all but large values."""
+    """Return whether |part| < most everywhere. One fast norm decides it unless values are large."""
     if bool(torch.linalg.vector_norm(part) < most.min() / 2):
         return True
     return bool(((part.amin(1, keepdim=True) > -most) & (part.amax(1, keepdim=True) < most)).all())
 
 
 def _round_far(part: Tensor, step: Tensor, nodes: npt.NDArray[np.int64], strict: bool) -> None:
-    """The same, slower, for values of any size. What is not finite stays so: no network takes it."""
+    """Round values of any size, which is slower. Values that are not finite stay; networks refuse to send them."""
     most = torch.where(step > 0, 2 / torch.finfo(part.dtype).eps * step, math.inf)
     wrong = (part.isfinite() & (part.abs() >= most)).nonzero()
     if strict and len(wrong):
         row, column = wrong[0].tolist()
         raise TacitError(
-            f"node {nodes[row]} is to release {float(part[row, column]):.3g}, and its noise is too small to hide more "
-            f"than {float(most[row]):.3g} in {8 * part.element_size()} bits: add more noise, or keep values small"
+            f"Node {nodes[row]} would release {float(part[row, column]):.3g}, but its noise protects values up to "
+            f"{float(most[row]):.3g} in {8 * part.element_size()} bits only: add more noise, or keep values small"
         )
     exact = part.double()
     part.copy_(torch.where(step > 0, (exact / step).round_().mul_(step).add_(0.0), exact))
 
 
 def _check_scale(scale: npt.NDArray[np.float64], dtype: torch.dtype, nodes: npt.NDArray[np.int64]) -> None:
-    """Beyond these, squares and logarithms of the noise no longer fit: it would vanish, or be infinite."""
+    """Refuse scales at which squares of the noise underflow or overflow."""
     most = 2.0 ** (50 if dtype == torch.float32 else 400)
     wrong = np.flatnonzero(~((scale >= 1 / most) & (scale <= most) | (scale == 0)))
     if len(wrong):
         raise TacitError(
-            f"node {nodes[wrong[0]]} is to add noise of scale {scale[wrong[0]]:.3g}, which must lie between "
-            f"{1 / most:.1g} and {most:.1g}: give data or clip bounds in other units"
+            f"The noise of node {nodes[wrong[0]]} has scale {scale[wrong[0]]:.3g}, which must be between "
+            f"{1 / most:.1g} and {most:.1g}: use other units for the data or the clip bound"
         )
 
 
 def _chunks(x: Tensor) -> Iterator[tuple[slice, slice]]:
-    """Several whole rows, or a part of one. Where columns are cut depends on their number alone, so that a node's
-    noise does not depend on who is hosted beside it."""
+    """Yield several whole rows, or a part of one.
+
+    Where columns are cut depends on their number alone, so that the noise of a node does not depend on the other
+    nodes that are hosted with it.
+    """
     n, d = x.shape
-    rows = max(1, _CHUNK // max(1, d))
+    rows = max(1, _CHUNK_SAMPLES // max(1, d))
     for row in range(0, n, rows):
-        for column in range(0, d, _CUT):
-            yield slice(row, row + rows), slice(column, min(column + _CUT, d))
+        for column in range(0, d, _NODE_SAMPLES):
+            yield slice(row, row + rows), slice(column, min(column + _NODE_SAMPLES, d))
 
 
 def _log_uniform(high: Tensor, low: Tensor, dtype: torch.dtype) -> Tensor:
-    """ln u for u in (0, 1] with 62 random bits: floats keep them all when u is small, where they matter."""
-    u = (high & _LOW31).to(dtype)
-    u.add_((low & _LOW31).to(dtype), alpha=2.0**-31)
-    return torch.add(torch.tensor(_TINY, dtype=dtype), u, alpha=2.0**-31, out=u).log_()  # one pass less
+    """Return ln u for u in (0, 1] with 62 random bits. Floats keep all of them where u is small and they matter."""
+    u = (high & _LOW_31_BITS).to(dtype)
+    u.add_((low & _LOW_31_BITS).to(dtype), alpha=2.0**-31)
+    return torch.add(torch.tensor(_LOG_OFFSET, dtype=dtype), u, alpha=2.0**-31, out=u).log_()  # one pass less

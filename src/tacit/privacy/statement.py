@@ -1,4 +1,4 @@
-"""What a run cost, in numbers and in words: always what it is, for whom, and against whom."""
+"""The privacy of a run as a value: ε with δ, unit, relation and adversary, and the statement in words."""
 
 from __future__ import annotations
 
@@ -11,26 +11,38 @@ import numpy as np
 
 from tacit.privacy.accounting import guarantee
 from tacit.privacy.ledger import Ledger
+from tacit.privacy.mechanisms import NO_PRIVACY
 from tacit.privacy.release import Array
 from tacit.privacy.sampling import Relation
 
-_RELATIONS = {
-    "add-remove": "one record of one node added or removed, how many records each node is said to hold being public",
-    "replace-one": "one record of one node replaced by another",
+_NEIGHBOURS = {
+    "add-remove": "one record of one node is added or removed; the stated number of records per node is public",
+    "replace-one": "one record of one node is replaced by another",
 }
-_NODES = "all the data of one node replaced by any other"
+_NEIGHBOURS_OF_NODES = "all data of one node are replaced by any other data"
 
 
 @dataclass(frozen=True)
 class Privacy:
-    """ε of the worst node, guaranteed and as the paper claims; None says that there is none.
+    """The privacy of a run, at the node with the largest ε.
 
-    `per_round` is the guaranteed ε of the worst single round, told where a paper claims no more than that
-    (`claimed_for` = "round"); `assumes` is what the guarantee takes for granted and nobody checks.
+    Attributes:
+        guaranteed: The guaranteed ε; None if nothing is guaranteed.
+        claimed: The ε that the paper's own formula claims; None if it claims none.
+        delta: δ of both.
+        unit: What is protected: a "record", or all data of a "node".
+        relation: The neighbouring relation.
+        adversary: Against whom the guarantee holds.
+        reason: Why nothing is guaranteed, if so.
+        note: Sentences that belong to the statement.
+        assumes: What the guarantee assumes without a check; None if everything is proven or enforced.
+        per_round: The guaranteed ε of the worst single round, if the paper claims no more than that.
+        claimed_for: Whether the paper's claim is for the whole "run" or for each "round".
+        per_node: (n,) the guaranteed ε of each node.
 
-    >>> privacy = Privacy(guaranteed=3.02, claimed=1.0, delta=1e-4)
-    >>> privacy.sentence()[:89]
-    "Guaranteed ε = 3.02 at δ = 0.0001 for each record (claimed by the paper's formula: ε = 1)"
+    Example:
+        >>> Privacy(guaranteed=3.02, claimed=1.0, delta=1e-4).sentence()[:82]
+        'Guaranteed ε = 3.02, δ = 0.0001 per record, against an eavesdropper on every link.'
     """
 
     guaranteed: float | None
@@ -47,26 +59,27 @@ class Privacy:
     per_node: Array = field(default_factory=lambda: np.zeros(0), repr=False, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """For `--json`: null where there is no such ε."""
+        """Return all values except `per_node`, for JSON."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "per_node"}
 
     def sentence(self) -> str:
-        scope = " a round" if self.claimed_for == "round" else ""
-        claim = "" if self.claimed is None else f" (claimed by the paper's formula: ε = {self.claimed:.4g}{scope})"
-        assumes = f" It takes for granted that {self.assumes}." if self.assumes else ""
-        note = f" {self.note}" if self.note else ""
+        """Return the whole statement in words."""
+        scope = " per round" if self.claimed_for == "round" else ""
+        claim = "" if self.claimed is None else f" The paper's formula claims ε = {self.claimed:.4g}{scope}."
         if self.guaranteed is None:
-            return f"No privacy is guaranteed{claim}: {self.reason}."
-        single = "" if self.per_round is None else f", {rounded_up(self.per_round)} for the worst single round"
-        neighbours = _NODES if self.unit == "node" else _RELATIONS[self.relation]
+            return f"No privacy is guaranteed: {self.reason}.{claim}"
+        neighbours = _NEIGHBOURS_OF_NODES if self.unit == "node" else _NEIGHBOURS[self.relation]
+        single = "" if self.per_round is None else f" The worst single round has ε = {rounded_up(self.per_round)}."
+        assumes = f" Assumption: {self.assumes}." if self.assumes else ""
+        note = f" {self.note}" if self.note else ""
         return (
-            f"Guaranteed ε = {rounded_up(self.guaranteed)} at δ = {self.delta:g} for each {self.unit}{single}{claim}, "
-            f"neighbouring data sets: {neighbours}, against {self.adversary}.{assumes}{note}"
+            f"Guaranteed ε = {rounded_up(self.guaranteed)}, δ = {self.delta:g} per {self.unit}, against "
+            f"{self.adversary}. Neighbouring data sets: {neighbours}.{single}{claim}{assumes}{note}"
         )
 
 
 def rounded_up(epsilon: float, digits: int = 4) -> str:
-    """An ε to so many digits, never below itself.
+    """Return ε with the given number of digits, rounded up: an upper bound stays one.
 
     >>> rounded_up(13.20499)
     '13.21'
@@ -75,7 +88,7 @@ def rounded_up(epsilon: float, digits: int = 4) -> str:
 
 
 def rounded_down(epsilon: float, digits: int = 3) -> str:
-    """A lower bound on ε to so many digits, never above itself.
+    """Return a lower bound on ε with the given number of digits, rounded down.
 
     >>> rounded_down(0.24599)
     '0.245'
@@ -87,20 +100,15 @@ def _rounded(value: float, digits: int, rounding: str) -> str:
     return f"{float(Context(prec=digits, rounding=rounding).create_decimal(repr(float(value)))):g}"
 
 
-def assess(ledger: Ledger, delta: float) -> tuple[Array, str | None]:
-    """Each node's guaranteed ε from the ledger, and, where that is infinite, why."""
-    spent = guarantee(ledger.releases(), delta)
+def ledger_guarantee(ledger: Ledger, delta: float) -> tuple[Array, str | None]:
+    """Return each node's guaranteed ε (n,) for everything in the ledger, and the reason if there is no guarantee."""
+    releases = list(ledger.releases())
+    spent = guarantee(releases, delta)
     if ledger.unreleased:
         step, purpose = ledger.unreleased[0]
-        return np.full_like(
-            spent, math.inf
-        ), f'"{purpose}" of step {step} was computed from the records and not released by a mechanism'
-    if len(spent) and math.isinf(spent.max()):
-        unproven = [line.step for line in ledger.releases() if line.mechanism.name == "unproven"]
-        if unproven:
-            rest = len(unproven) - 1
-            more = f" and {rest} other{'s' if rest > 1 else ''}" if rest else ""
-            what = "a sensitivity that is not proven for all that it covers"
-            return spent, f"the noise of round {unproven[0] + 1}{more} follows {what}"
-        return spent, "values left the nodes without noise"
-    return spent, None
+        reason = f'"{purpose}" of step {step} was computed from the records and not released by a mechanism'
+        return np.full_like(spent, math.inf), reason
+    if not len(spent) or math.isfinite(spent.max()):
+        return spent, None
+    unprotected = [release.mechanism for release in releases if release.mechanism.loss is NO_PRIVACY]
+    return spent, unprotected[0].no_guarantee_because if unprotected else "there is too little noise for any bound"

@@ -106,7 +106,7 @@ def _assemble(
     task = build_task(config, parts.model, parts.data, parts.shards, noise=noise, ledger=whole_ledger)
     algorithm, budget = apply_privacy_target(parts.algorithm, task, parts.graph, config.privacy)
     if spread:
-        task, budget = task.host(network.nodes.tolist(), ledger), budget and budget.among(network.nodes)
+        task, budget = task.host(network.nodes.tolist(), ledger), budget and budget.for_nodes(network.nodes)
     ledger.budget = budget
     return Run(
         task,

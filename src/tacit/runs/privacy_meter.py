@@ -10,7 +10,7 @@ import torch
 
 from tacit.algorithms import Algorithm
 from tacit.networks import Coordinator
-from tacit.privacy import Array, Privacy, Release, assess, guarantee, plan
+from tacit.privacy import Array, Privacy, Release, guarantee, ledger_guarantee, plan
 from tacit.tasks import Task
 
 _SIMULATED = "SIMULATION: the noise is derived from the seed of the run, so this run protects nobody."
@@ -53,7 +53,7 @@ class PrivacyMeter:
         ledger = self.task.ledger
         version = (rounds, len(ledger), ledger.unreleased)
         if self._last is None or self._last[0] != version:
-            self._last = version, self._worst(self._statement(*assess(ledger, self.delta), rounds))
+            self._last = version, self._worst(self._statement(*ledger_guarantee(ledger, self.delta), rounds))
         return self._last[1]
 
     def _worst(self, own: Privacy) -> Privacy:
