@@ -151,7 +151,7 @@ def test_named_labels(node):
         ({}, {"data": {"name": "npz", "path": "records.npz", "labels": [1, 0]}}, "data.labels differs from"),
         ({}, {"data": {"name": "npz", "path": "none.npz"}}, "there is no file .*site-2/none.npz"),
         ({}, {"data": {"name": "own.py:wrong"}}, "own.py:wrong must return a Dataset"),
-        ({"batch": {"size": 500}}, {}, "node 1 has 200 records, fewer than a batch of 500"),
+        ({"batch": {"size": 500}}, {}, "batch.size is 500, but node 1 has only 200 records"),
         ({"privacy": {"epsilon": 2.0, "delta": 1e-3, "budget": 1.0}}, {}, "does not cover all 4 rounds"),
         ({"algorithm": {"name": "sgp"}}, {}, "SGP adds no noise"),
         ({"algorithm": {"name": "dyn-d2p", "noise_multiplier": 1.0}}, {}, "both set the noise"),

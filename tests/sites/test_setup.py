@@ -100,7 +100,7 @@ def test_files_of_the_config_are_copied(tmp_path, monkeypatch):
         ({}, 1, "at least 2 sites, got 1"),
         ({"algorithm": {"name": "dyn-d2p", "lrr": 1}}, 3, '"lrr"; did you mean "lr"'),
         ({"measure": ["stationarity"]}, 3, "which sites do not send: remove measure"),
-        ({"batch": {"size": 1000}}, 3, "fewer than a batch of 1000"),
+        ({"batch": {"size": 1000}}, 3, "batch.size is 1000, but node "),
         ({"algorithm": {"name": "ppgl"}}, 3, "requires values for: beta, rho, lam"),
     ],
 )

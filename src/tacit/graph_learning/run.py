@@ -22,8 +22,6 @@ from tacit.graph_learning.signals import Signals
 from tacit.networks import Network
 from tacit.privacy import Privacy, ledger_guarantee
 
-_SIMULATION = "SIMULATION: the noise is derived from a seed, so this run protects nobody."
-
 
 class GraphLearningRun:
     """A graph learning method on the clients' signals over a network.
@@ -118,7 +116,8 @@ class GraphLearningRun:
         task, plan = self.task, self.method.privacy
         spent, reason = ledger_guarantee(task.ledger, self.delta)
         reason = reason or plan.unprotected_reason
-        simulation = (_SIMULATION,) if task.noise.simulated and self.method.noise is not None else ()
+        note = task.noise.simulation_note
+        simulation = (note,) if note and self.method.noise is not None else ()
         return Privacy(
             guaranteed=None if reason else float(spent.max(initial=0.0)),
             claimed=plan.claim(task.sampling, task.nodes, self.delta, self.t) if self.t else None,

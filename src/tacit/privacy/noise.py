@@ -42,17 +42,17 @@ class Noise:
     True
     """
 
-    def __init__(self, key: bytes, *, reproducible: bool = False, simulated: bool = False) -> None:
+    def __init__(self, key: bytes, *, reproducible: bool = False, seed: int | None = None) -> None:
         if len(key) != 32:
             raise ValueError(f"a noise key must have 32 bytes, got {len(key)}")
         self._key = key
-        self.reproducible, self.simulated = reproducible, simulated
+        self.reproducible, self.seed = reproducible, seed
 
     @classmethod
     def from_seed(cls, seed: int) -> Noise:
         """Return the noise of a simulation: reproducible, and known to everybody who knows the seed."""
         key = hashlib.blake2b(f"tacit simulation {seed}".encode(), digest_size=32).digest()
-        return cls(key, reproducible=True, simulated=True)
+        return cls(key, reproducible=True, seed=seed)
 
     @classmethod
     def from_key(cls, key: bytes) -> Noise:
@@ -63,6 +63,18 @@ class Noise:
     def from_system(cls) -> Noise:
         """Return the noise of a real run, with a secret key from the operating system."""
         return cls(os.urandom(32))
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the noise is derived from a seed, and so protects nobody."""
+        return self.seed is not None
+
+    @property
+    def simulation_note(self) -> str | None:
+        """The sentence that belongs to every statement about simulated noise; None for real noise."""
+        if self.seed is None:
+            return None
+        return f"SIMULATION: the noise is derived from seed {self.seed}, so this run protects nobody."
 
     def words(
         self, purpose: str, nodes: npt.NDArray[np.int64], step: int | npt.NDArray[np.int64], count: int, first: int = 0

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from tacit.errors import TacitError, unknown
+from tacit.privacy import Relation, sampling_kinds
 from tacit.registry import invalid
 from tacit.runs.metrics import optional_metrics
 
@@ -49,9 +50,17 @@ class Batch(ConfigSection):
     """
 
     size: int | None = Field(default=None, ge=1)
-    sampling: Literal["poisson", "without-replacement", "permutation"] = "poisson"
-    relation: Literal["add-remove", "replace-one"] | None = None
+    sampling: str = "poisson"
+    relation: Relation | None = None
     epochs: int = Field(default=1, ge=1)
+
+    @field_validator("sampling")
+    @classmethod
+    def _sampling_is_registered(cls, value: str) -> str:
+        kinds = [kind for kind in sampling_kinds if kind != "none"]
+        if value not in kinds:
+            raise ValueError(f"Input should be one of {', '.join(kinds)}")
+        return value
 
 
 class PrivacyTarget(ConfigSection):

@@ -13,7 +13,6 @@ from tacit.networks import Coordinator
 from tacit.privacy import Array, Privacy, Release, guarantee, ledger_guarantee, plan
 from tacit.tasks import Task
 
-_SIMULATED = "SIMULATION: the noise is derived from the seed of the run, so this run protects nobody."
 _LOCAL_PARAMETERS = (
     "Parameters that are not shared stay at their node without noise. This guarantee does not cover them, nor an "
     "accuracy measured with them."
@@ -112,7 +111,7 @@ class PrivacyMeter:
     def _notes(self) -> list[str]:
         kept = [_LOCAL_PARAMETERS] if self.task.model.bounded < self.task.d else []
         measured = [_MEASURED] if self.measures else []
-        simulated = [_SIMULATED] if self.task.noise.simulated else []
+        simulated = [self.task.noise.simulation_note] if self.task.noise.simulation_note else []
         return [*self.algorithm.privacy.notes, *kept, *measured, *simulated]
 
     def _plan(self) -> list[Release]:
