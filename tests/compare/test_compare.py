@@ -107,6 +107,19 @@ def test_unknown_methods_are_refused(name):
         compared_methods([name, "sgp"], epsilon=1.0)
 
 
+def test_noise_that_a_target_cannot_set_is_refused(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from dataclasses import dataclass\n"
+        "from tests.runs.own import Mine\n\n"
+        "@dataclass(frozen=True)\n"
+        "class Uncalibrated(Mine):\n"
+        "    noise_parameters = ('noise',)\n"
+    )
+    with pytest.raises(TacitError, match="Mine adds noise but has no with_noise, so no target ε can set it"):
+        compared_methods([f"{file}:Uncalibrated", "const-d2p"], epsilon=2.0)
+
+
 def test_table_has_mean_and_deviation():
     row = {"method": "a", "algorithm": "A", "unit": "record", "relation": "add-remove", "claimed": None}
     row |= {"guaranteed": 1.99999, "accuracy": [0.5, 0.01], "loss": [1.0, 0.1], "stationarity": None}

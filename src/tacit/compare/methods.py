@@ -97,7 +97,11 @@ def _with_target(label: str, config: Config, epsilon: float, delta: float) -> Co
     private = True
     try:
         algorithm.with_noise(np.ones(1))
-    except TacitError:
+    except TacitError as error:
+        if noise:  # its own noise would be shown beside methods at another ε
+            raise TacitError(
+                f"{algorithm.title} adds noise but has no with_noise, so no target ε can set it"
+            ) from error
         private = False
     table: dict[str, Any] = config.as_dict()
     table["algorithm"] = parameters if private else config.algorithm.model_dump()
