@@ -1,4 +1,4 @@
-"""The guaranteed ε: never below what independent computations prove, and within one percent of the truth."""
+"""The guaranteed ε: never below independent lower bounds, and within one percent of the exact value."""
 
 import math
 
@@ -32,12 +32,12 @@ def test_known_values(multiplier, rate, count, delta, least, most):
     assert least <= epsilon(poisson(multiplier, rate, count), delta) <= most
 
 
-def test_ppgl_composes_to_much_less_than_the_sum():
+def test_composition_is_far_below_the_sum():
     """Fifty rounds, each (1, 1e-5) by the classical σ = √(2 log(1.25/δ))."""
     assert epsilon(repeated(Gaussian(math.sqrt(2 * math.log(1.25e5))), 50), 1e-5) == pytest.approx(6.8, abs=0.05)
 
 
-def test_dp_norm_is_cheaper_than_it_claims():
+def test_dp_norm_costs_less_than_it_claims():
     assert epsilon(repeated(Gaussian(167.7), 2000), 1e-3) == pytest.approx(0.64, abs=0.005)
 
 
@@ -50,7 +50,7 @@ def test_dp_norm_is_cheaper_than_it_claims():
     count=st.integers(min_value=1, max_value=60),
     log_delta=st.floats(min_value=-7, max_value=-2),
 )
-def test_within_the_bracket(law, relation, log_multiplier, rate, count, log_delta):
+def test_epsilon_is_within_independent_bounds(law, relation, log_multiplier, rate, count, log_delta):
     multiplier, delta = 10**log_multiplier, 10**log_delta
     found = epsilon(poisson(multiplier, rate, count, law, relation), delta)
     spread = max(4e-3 * found, 1e-4)
@@ -80,8 +80,8 @@ def test_agrees_with_dp_accounting(law, multiplier, rate, count):
     ],
 )
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-def test_losses_of_plain_gaussians_give_the_closed_form(mu, count, delta, relation):
-    """The convolution that serves all else where the answer is known: tiny δ, huge and tiny ε, many steps."""
+def test_composition_of_gaussian_losses_matches_the_closed_form(mu, count, delta, relation):
+    """The convolution, where the answer is known: tiny δ, huge and tiny ε, many steps."""
     exact = mu_to_epsilon(mu * math.sqrt(count), delta)
     losses = LossCounts({SampledLoss(Gaussian.loss, 1.0, mu): count})
     assert exact <= compose_losses(losses, delta, relation, 0.006) <= 1.006 * exact
@@ -127,7 +127,7 @@ def test_one_draw_without_replacement_is_the_closed_form(law, base):
         assert outer * (1 - 1e-9) <= found <= 1.01 * outer
 
 
-def test_replace_one_composes_like_the_library_given_the_same_profile():
+def test_replace_one_matches_dp_accounting_on_the_same_profile():
     rate, mu, h, count = 0.1, 1.0, 2e-3, 25
     grid = np.arange(-4000, 8001)
     at = np.abs(grid) * h
@@ -145,7 +145,7 @@ def test_replace_one_dominates_both_single_directions():
         assert replaced >= epsilon(poisson(multiplier, rate, count), 1e-5) * (1 - 0.007)
 
 
-def test_sampling_everything_is_no_sampling():
+def test_rate_1_equals_no_sampling():
     plain = {
         relation: epsilon(repeated(Laplace(3.0), 20, sampling("none", 1.0, relation)), 1e-4)
         for relation in ("add-remove", "replace-one")
@@ -166,7 +166,7 @@ def test_sampling_everything_is_no_sampling():
     law=st.sampled_from(["gaussian", "laplace"]),
     relation=st.sampled_from(["add-remove", "replace-one"]),
 )
-def test_monotone_in_everything(multiplier, rate, count, log_delta, law, relation):
+def test_epsilon_is_monotone(multiplier, rate, count, log_delta, law, relation):
     """Up to the percent that any two values may differ by."""
     delta = 10**log_delta
     here = epsilon(poisson(multiplier, rate, count, law, relation), delta)
@@ -196,7 +196,7 @@ def test_one_axis_is_the_worst_shift_of_laplace_noise(share, scale, at):
     assert both <= alone + 1e-9
 
 
-def test_laplace_never_exceeds_its_plain_sum():
+def test_laplace_is_at_most_the_sum_of_its_losses():
     one = Laplace(4.0)
     assert epsilon(repeated(one, 8), 0.0) == pytest.approx(2.0)
     assert epsilon(repeated(one, 1), 1e-12) <= 0.25 * (1 + 1e-8)
@@ -204,7 +204,7 @@ def test_laplace_never_exceeds_its_plain_sum():
     assert epsilon(repeated(one, 1, sampling("poisson", 0.1)), 0.0) == pytest.approx(math.log1p(0.1 * math.expm1(0.25)))
 
 
-def test_mixed_streams():
+def test_streams_of_several_mechanisms():
     """Gaussian parts merge; a mixture of laws lies between its parts and their sum."""
     gaussian, laplace = [Gaussian(5.0)] * 9, [Laplace(6.0)] * 9
     both = epsilon(stream([*gaussian, *laplace]), 2e-6)
@@ -215,7 +215,7 @@ def test_mixed_streams():
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-def test_no_noise_is_no_privacy(relation):
+def test_no_noise_gives_infinite_epsilon(relation):
     drawn = sampling("poisson", 0.1, relation)
     assert epsilon(stream([Gaussian(1.0), Exact()], drawn), 1e-5) == math.inf
     assert epsilon(stream([Gaussian(1.0), Unproven(Laplace(1.0))], drawn), 1e-5) == math.inf
@@ -223,7 +223,7 @@ def test_no_noise_is_no_privacy(relation):
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-def test_nothing_costs_nothing(relation):
+def test_no_releases_give_epsilon_0(relation):
     assert epsilon(poisson(1.0, 0.0, relation=relation), 0.0) == 0
     assert epsilon([], 1e-5) == 0
     assert epsilon(stream([Gaussian(1e9)], sampling(relation=relation)), 0.0) == math.inf  # but not nothing at all
@@ -244,3 +244,8 @@ def test_refusals():
             epsilon(stream([Gaussian(1.0)]), delta)
     with pytest.raises(TacitError, match="relation"):
         epsilon(stream([Gaussian(1.0)], sampling(relation="swap")), 1e-5)
+    with pytest.raises(TacitError, match="same relation"):
+        epsilon([*poisson(1.0, 0.1), *poisson(1.0, 0.1, relation="replace-one")], 1e-5)
+    one, other = poisson(1.0, 0.1), poisson(1.0, 0.2)
+    with pytest.raises(TacitError, match="share one sampling"):
+        epsilon([*one, *other], 1e-5)

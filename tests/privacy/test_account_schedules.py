@@ -1,4 +1,4 @@
-"""Streams in which every step differs: thinned, counted as they grow, and rates that stand for many."""
+"""Streams in which every step differs: coarsened losses, and rates that dominate many."""
 
 import math
 from itertools import pairwise
@@ -28,7 +28,7 @@ def schedule(multipliers, rates, mechanism=Gaussian, relation="add-remove"):
 @pytest.mark.parametrize("mechanism", [Gaussian, Laplace])
 @pytest.mark.parametrize(("rate", "strongest", "decay"), [(0.01, 0.45, 8), (0.3, 2.0, 3), (1.0, 9.0, 1.5)])
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-def test_thinned_schedule_is_above_the_whole_one_and_near(monkeypatch, mechanism, rate, strongest, decay, relation):
+def test_coarsened_schedule_is_a_close_upper_bound(monkeypatch, mechanism, rate, strongest, decay, relation):
     releases = schedule(strongest * decay ** np.linspace(0, 1, 300), rate, mechanism, relation)
     thinned = epsilon(releases, 1e-5)
     monkeypatch.setattr(coarsening, "MAX_DISTINCT", 1000)
@@ -61,7 +61,7 @@ def test_schedule_of_rates():
     part=st.floats(min_value=0.01, max_value=0.99),
     at=st.floats(min_value=-6, max_value=6),
 )
-def test_mixture_of_two_nodes_dominates_what_lies_between(low, ratio, part, at):
+def test_mixture_of_two_levels_dominates_values_between_them(low, ratio, part, at):
     high = low * ratio
     mu = low + part * (high - low)
     p = float(coarsening.strong_probability(Gaussian.loss, *(np.array([x]) for x in (low, high, mu)))[0])
@@ -72,7 +72,7 @@ def test_mixture_of_two_nodes_dominates_what_lies_between(low, ratio, part, at):
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.floats(min_value=0, max_value=1), min_size=1, max_size=12))
-def test_equal_chances_with_the_same_product_count_more(chances):
+def test_equal_probabilities_with_the_same_product_dominate(chances):
     """J of unequal chances is stochastically below the binomial with (1 − p)ⁿ = Π(1 − p_k)."""
     law = np.ones(1)
     for p in chances:
@@ -84,7 +84,7 @@ def test_equal_chances_with_the_same_product_count_more(chances):
     assert (np.cumsum(binomial[::-1]) >= np.cumsum(law[::-1]) - 1e-12).all()
 
 
-def test_thinning_keeps_the_count_and_never_weakens():
+def test_coarsening_keeps_the_count_and_dominates():
     counts = LossCounts({SampledLoss(Gaussian.loss, 0.1, float(mu)): 3 for mu in np.geomspace(0.1, 3, 500)})
     losses, factors = coarsening.coarsen_losses(counts, 0.02)
     assert sum(factor.times for factor in factors) == 1500
@@ -94,7 +94,7 @@ def test_thinning_keeps_the_count_and_never_weakens():
     assert mean >= sum(3 * math.erf(loss.mu / math.sqrt(8)) for loss in counts)
 
 
-def test_three_thousand_five_hundred_steps():
+def test_schedule_of_3500_steps():
     """Dyn-D²P's schedule (ρ_μ = 10). All 3,500 losses composed by dp_accounting, in three minutes: 3.9862."""
     mus = 0.2953565885116193 * 10 ** (np.arange(3500) / 3500)
     assert 3.98 < epsilon(schedule(1 / mus, 1 / 2500), 1e-4) < 1.005 * 3.9862
@@ -116,7 +116,7 @@ def test_dominating_values(rates, most):
         assert (raised / given_).max() <= (given_.max() / given_.min()) ** (1 / most) * (1 + 1e-6)
 
 
-def test_dominating_rates_with_zeros_and_nonsense():
+def test_dominating_values_with_zeros_and_invalid_values():
     raised = dominating_values([0.0, 0.1, 0.2, 0.3], max_values=2)
     assert raised[0] == 0
     assert len(np.unique(raised)) == 2

@@ -21,7 +21,7 @@ def planned(rounds, multipliers):
 
 
 def spend(ledger, drawn, multipliers, most=10_000, purposes=("gradient",)):
-    """Release until refused; how many releases went through, and the refusal."""
+    """Release until refused; return the number of steps that were released, and the error."""
     for step in range(most):
         for purpose in purposes:
             try:
@@ -32,7 +32,7 @@ def spend(ledger, drawn, multipliers, most=10_000, purposes=("gradient",)):
 
 
 @pytest.mark.parametrize(("drawn", "rate", "noise"), [(NONE, 1.0, 20.0), (POISSON, 0.1, 1.5)])
-def test_the_step_that_would_overspend_is_the_one_refused(drawn, rate, noise):
+def test_the_first_release_over_budget_is_refused(drawn, rate, noise):
     limit = 2.0
     made, refusal = spend(Ledger(budget=Budget(limit, 1e-5)), drawn, [noise, 2 * noise])
 
@@ -45,13 +45,13 @@ def test_the_step_that_would_overspend_is_the_one_refused(drawn, rate, noise):
     assert rounded_up(cost(made + 1)) in refusal
 
 
-def test_two_releases_of_one_draw_are_charged_together():
+def test_releases_of_one_draw_are_accounted_together():
     made, _ = spend(Ledger(budget=Budget(2.0, 1e-5)), POISSON, [1.5, 1.5], purposes=("a", "b"))
     cost = [epsilon(poisson(1.5 / np.sqrt(2), 0.1, count), 1e-5) for count in (made, made + 1)]
     assert cost[0] <= 2.0 < cost[1]
 
 
-def test_a_plan_that_fits_is_looked_at_once(monkeypatch):
+def test_an_accepted_plan_is_accounted_once(monkeypatch):
     budget = Budget(5.0, 1e-5)
     budget.accept(planned(20, [9.0, 9.0]))
     monkeypatch.setattr("tacit.privacy.budget.guarantee", lambda *a: pytest.fail("looked again"))
@@ -59,7 +59,7 @@ def test_a_plan_that_fits_is_looked_at_once(monkeypatch):
     assert made == 20
 
 
-def test_leaving_the_plan_is_noticed():
+def test_releases_that_differ_from_the_plan_are_checked():
     budget = Budget(5.0, 1e-5)
     budget.accept(planned(20, [9.0]))
     ledger = Ledger(budget=budget)
@@ -71,7 +71,7 @@ def test_leaving_the_plan_is_noticed():
     assert len(ledger) == 1
 
 
-def test_growing_losses_are_followed_exactly():
+def test_budget_is_exact_for_shrinking_noise():
     budget = Budget(3.0, 1e-5)
     ledger = Ledger(budget=budget)
     multipliers = [20 * 0.97**t for t in range(500)]
@@ -94,7 +94,7 @@ def test_impossible_budgets_are_refused():
         Budget(1.0, 1.5)
 
 
-def test_classes_dominate_each_of_their_nodes():
+def test_groups_of_nodes_dominate_each_node():
     rng = np.random.default_rng(0)
     rates, noise = rng.uniform(0.01, 0.2, 300), rng.uniform(1.0, 3.0, 300)
     lines = repeated(Gaussian(noise), 20, Sampling("poisson", rates, "add-remove"))
@@ -106,8 +106,8 @@ def test_classes_dominate_each_of_their_nodes():
         assert spent[node] >= epsilon(poisson(noise[node], rates[node], 20), 1e-5) * (1 - 1e-6)
 
 
-def test_a_permutation_is_followed_step_by_step():
-    # Ten batches an epoch, and one release an epoch: each is a participation of its own.
+def test_permutations_are_checked_at_every_release():
+    # Ten batches per epoch and one release per epoch: each release may contain the record.
     drawn = sampling("permutation", 0.1, "replace-one")
     ledger = Ledger(budget=Budget(3.0, 1e-5))
     for k in range(200):
@@ -119,7 +119,7 @@ def test_a_permutation_is_followed_step_by_step():
     assert guarantee(ledger.releases(), 1e-5).max() <= 3.0
 
 
-def test_epochs_of_different_lengths_are_accounted_apart():
+def test_epochs_of_different_lengths_are_accounted_separately():
     # Little noise in steps 2 and 3 only: one epoch of two batches, but two epochs of three.
     noise = [50.0, 50.0, 0.5, 0.5, 50.0, 50.0]
     rates = np.array([1 / 2, 1 / 3, *(1 / np.arange(4, 40))])
@@ -129,7 +129,7 @@ def test_epochs_of_different_lengths_are_accounted_apart():
     assert guarantee(lines, 1e-5)[1] > 1.3 * guarantee(lines, 1e-5)[0]
 
 
-def test_a_plan_does_not_hide_what_is_in_the_ledger_already():
+def test_a_plan_does_not_hide_earlier_releases():
     ledger = Ledger()
     record(ledger, 100, [1.5], sampling(), "other")
     ledger.budget = Budget(3.0, 1e-5)
@@ -159,7 +159,7 @@ def test_processes_that_share_a_budget_refuse_the_same_release():
         assert len(ledger) == made
 
 
-def test_what_was_not_planned_is_refused_where_processes_share_a_budget():
+def test_shared_budgets_refuse_unplanned_releases():
     whole = Budget(5.0, 1e-5)
     whole.accept(planned(3, [9.0, 9.0]))
     ledger = Ledger(budget=whole.for_nodes(np.array([1])))

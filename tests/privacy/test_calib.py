@@ -1,4 +1,4 @@
-"""Calibration: the noise it finds gives the ε that was asked for, just below it."""
+"""Calibration: the noise gives an ε just below the target."""
 
 import math
 
@@ -25,7 +25,7 @@ def once(noise):
     law=st.sampled_from(["gaussian", "laplace"]),
     relation=st.sampled_from(["add-remove", "replace-one"]),
 )
-def test_what_is_found_costs_what_was_wanted(log_target, rate, count, law, relation):
+def test_calibrated_noise_meets_the_target(log_target, rate, count, law, relation):
     target = 10**log_target
 
     def releases_at(s):
@@ -36,7 +36,7 @@ def test_what_is_found_costs_what_was_wanted(log_target, rate, count, law, relat
     assert epsilon(releases_at(0.99 * scale), 1e-5) > 0.985 * target
 
 
-def test_plain_gaussians_meet_the_closed_form():
+def test_calibration_matches_the_closed_form_of_gaussians():
     scale = calibrate(lambda s: repeated(Gaussian(s), 50), 2.0, 1e-5)
     exact = math.sqrt(50) / epsilon_to_mu(2.0, 1e-5)
     assert exact <= scale <= 1.005 * exact
@@ -52,7 +52,7 @@ def test_dynamic_schedule():
     assert 0.99 <= epsilon(releases_at(scale), 1e-4) <= 1.0
 
 
-def test_start_far_away_and_parts_that_do_not_scale():
+def test_calibration_from_any_start_and_with_fixed_parts():
     for start in (1e-4, 1e5):
         assert calibrate(once, 1.0, 1e-5, start=start) == pytest.approx(3.7384, rel=0.005)
     past = [Gaussian(20.0)] * 5
@@ -69,7 +69,7 @@ def test_impossible_targets(target, delta):
         calibrate(once, target, delta)
 
 
-def test_targets_that_no_noise_meets():
+def test_unreachable_targets():
     with pytest.raises(TacitError, match="No amount of noise"):
         calibrate(lambda s: once(1.0), 0.5, 1e-5)
     with pytest.raises(TacitError, match="nothing to calibrate"):

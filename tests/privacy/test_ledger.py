@@ -16,7 +16,7 @@ def record(ledger, step, purpose="gradient", mechanism=Gaussian, multipliers=(2.
     ledger.record(Release(step, purpose, mechanism(np.array(multipliers)), sampling))
 
 
-def test_what_is_written_is_what_is_read(tmp_path):
+def test_releases_are_read_as_they_were_written(tmp_path):
     ledger = Ledger(tmp_path / "ledger.sqlite", durable=True)
     record(ledger, 0)
     record(ledger, 1, multipliers=(4.0, 5.0))
@@ -55,7 +55,7 @@ def test_the_same_step_and_purpose_is_never_released_twice():
     assert len(ledger) == 2
 
 
-def test_members_take_the_least_noise_and_the_highest_rate():
+def test_groups_use_the_least_noise_and_the_highest_rate():
     ledger = Ledger()
     record(ledger, 0)
     assert count_losses(ledger.releases(), ALL) == {SampledLoss(Gaussian.loss, 0.2, 1 / 2.0): 1}
@@ -87,7 +87,7 @@ def test_an_epoch_of_a_permutation_counts_as_its_worst_draw():
     assert {(loss.rate, loss.mu) for loss in losses} == {(1.0, 1 / 3.0), (1.0, 1 / 2.0)}
 
 
-def test_without_noise_nothing_is_private():
+def test_releases_without_noise_are_not_private():
     ledger = Ledger()
     ledger.record(Release(0, "gradient", Exact(), POISSON))
     (step,) = count_losses(ledger.releases(), ALL)
@@ -95,7 +95,7 @@ def test_without_noise_nothing_is_private():
 
 
 @pytest.mark.parametrize("mechanisms", [(Laplace, Laplace), (Laplace, Gaussian)])
-def test_mixtures_that_cannot_be_accounted_are_refused(mechanisms):
+def test_several_releases_per_draw_that_cannot_be_accounted_are_refused(mechanisms):
     ledger = Ledger()
     for purpose, mechanism in zip("ab", mechanisms, strict=True):
         record(ledger, 0, purpose, mechanism)
@@ -103,7 +103,7 @@ def test_mixtures_that_cannot_be_accounted_are_refused(mechanisms):
         count_losses(ledger.releases(), ALL)
 
 
-def test_what_was_computed_and_never_released_stays_open(tmp_path):
+def test_values_that_are_never_released_are_reported(tmp_path):
     ledger = Ledger(tmp_path / "ledger.sqlite")
     ledger.open(0, "gradient")
     ledger.open(1, "gradient")
@@ -114,7 +114,7 @@ def test_what_was_computed_and_never_released_stays_open(tmp_path):
     assert ledger.unreleased == []
 
 
-def test_rewinding_forgets_what_a_simulation_will_repeat():
+def test_rewind_deletes_later_releases():
     ledger = Ledger()
     for step in range(5):
         record(ledger, step)
@@ -126,7 +126,7 @@ def test_rewinding_forgets_what_a_simulation_will_repeat():
     record(ledger, 3)
 
 
-def test_a_file_that_is_no_ledger_is_refused_in_a_sentence(tmp_path):
+def test_a_file_that_is_not_a_ledger_is_refused(tmp_path):
     path = tmp_path / "ledger.sqlite"
     path.write_bytes(b"this is not a database, and it is long enough to be looked at" * 20)
     with pytest.raises(TacitError, match=r"ledger .*ledger\.sqlite cannot be"):

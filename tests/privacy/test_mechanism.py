@@ -27,7 +27,7 @@ def test_noise_has_scale_multiplier_times_sensitivity(mechanism, law):
     assert value.context.ledger.unreleased == []
 
 
-def test_the_event_is_written_before_the_noise_is_drawn(monkeypatch):
+def test_the_release_is_recorded_before_the_noise_is_drawn(monkeypatch):
     value = bounded()
 
     def fail(*args, **options):
@@ -49,13 +49,13 @@ def test_two_values_of_one_step_need_two_purposes_and_get_two_noises():
         Gaussian(1.0).release(bounded(purpose="a", ledger=ledger))
 
 
-def test_exact_adds_nothing_and_says_so():
+def test_exact_adds_no_noise_and_is_recorded():
     value = bounded(sensitivity=None)
     assert Exact().release(value).abs().max() == 0
     assert next(value.context.ledger.releases()).mechanism == Exact()
 
 
-def test_what_is_kept_inside_is_not_released():
+def test_values_used_locally_are_not_released():
     value = bounded()
     assert value.use_locally() is value.value
     assert value.context.ledger.unreleased == []
@@ -82,7 +82,7 @@ def test_a_refused_value_cannot_be_sent():
     assert second.value.isnan().all()
 
 
-def test_two_values_of_one_name_are_refused_before_either_leaves():
+def test_two_values_of_one_purpose_are_refused_before_either_leaves():
     ledger = Ledger()
     bounded(ledger=ledger)
     with pytest.raises(TacitError, match='Step 0 has already computed "gradient"'):

@@ -78,7 +78,7 @@ def test_streams_differ_by_key_node_step_and_purpose():
         assert int((base == other).sum()) == 0
 
 
-def test_chunks_do_not_show(monkeypatch):
+def test_noise_does_not_depend_on_the_chunk_size(monkeypatch):
     whole = draw("gaussian", 9, 33)
     monkeypatch.setattr("tacit.privacy.noise._CHUNK_SAMPLES", 70)
     assert torch.equal(whole, draw("gaussian", 9, 33))

@@ -1,4 +1,4 @@
-"""What is released lies on a grid that the data cannot move, and the last bits of floats tell nothing."""
+"""Released values lie on a grid that does not depend on the data, and the last bits of floats reveal nothing."""
 
 from fractions import Fraction
 
@@ -49,7 +49,7 @@ def naive(x, scale):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("law", LAWS)
-def test_all_that_is_released_lies_on_its_nodes_grid(law, dtype):
+def test_released_values_lie_on_the_grid_of_their_node(law, dtype):
     rng = np.random.default_rng(0)
     value = torch.from_numpy(rng.normal(size=(5, 3000)) * 100.0 ** rng.uniform(-2, 2, (5, 3000)) * SCALES[:, None])
     found = released(law, value.to(dtype), SCALES).double().numpy() / grid(SCALES)[:, None]  # exact: a power of two
@@ -70,7 +70,7 @@ def test_rounding_is_that_of_exact_arithmetic_bit_for_bit(data, dtype, scale):
     assert not found[found == 0].signbit().any()  # -0 would tell the sign of what was rounded
 
 
-def test_the_last_bits_give_plain_sums_away_and_tell_nothing_of_what_is_released():
+def test_last_bits_reveal_unrounded_sums_but_not_released_values():
     """Mironov's attack: 1 + N near 0 has the resolution of an N near −1; 0 + N near 0 has a finer one."""
 
     def says_one(x):
@@ -94,7 +94,7 @@ def test_the_last_bits_give_plain_sums_away_and_tell_nothing_of_what_is_released
 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("value", [0.0, 1.0, 1 / 3, -1e-5])
-def test_every_point_of_the_grid_is_as_likely_as_the_exact_law_says(law, value):
+def test_grid_points_have_the_probabilities_of_the_exact_law(law, value):
     """So no test of what was released, by last bits or otherwise, does better than one against ideal noise."""
     x = released(law, torch.full((4, 500_000), value), 1.0, seed=1).double().numpy().ravel()
     edges = (np.arange(-256, 257) + 0.5) / 64
@@ -108,7 +108,7 @@ def test_every_point_of_the_grid_is_as_likely_as_the_exact_law_says(law, value):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("law", LAWS)
-def test_the_law_and_its_variance_stay(law, dtype):
+def test_rounding_keeps_the_law_and_its_variance(law, dtype):
     for scale in (0.7, 1.0, 1.99):
         x = released(law, torch.zeros(1, 400_000, dtype=dtype), scale)[0].double().numpy() / scale
         jitter = np.random.default_rng(0).uniform(-0.5, 0.5, len(x)) * grid(np.array([scale])) / scale
@@ -117,7 +117,7 @@ def test_the_law_and_its_variance_stay(law, dtype):
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_a_node_releases_the_same_whoever_is_hosted_beside_it(law, monkeypatch):
+def test_released_values_do_not_depend_on_other_hosted_nodes(law, monkeypatch):
     monkeypatch.setattr("tacit.privacy.noise._CHUNK_SAMPLES", 70)
     monkeypatch.setattr("tacit.privacy.noise._NODE_SAMPLES", 32)
     value = torch.from_numpy(np.random.default_rng(0).normal(size=(5, 77)) * SCALES[:, None]).float()
@@ -141,14 +141,14 @@ def test_values_too_large_for_their_noise_are_refused_and_cannot_be_sent():
     assert released("gaussian", value, scale, nodes=nodes).isfinite().all()
 
 
-def test_where_nothing_is_proven_values_of_any_size_are_released_on_the_grid():
+def test_unproven_releases_accept_values_of_any_size():
     value = torch.tensor([[1e12, 1e6 / 3, 0.3]])
     found = Unproven(Laplace(1.0)).release(to_release(value.clone(), np.ones(1)))[0].double()
     assert found[0] == value[0, 0]
     assert ((found * 64) == (found * 64).round()).all()
 
 
-def test_up_to_there_floats_tell_all_points_of_the_grid_apart():
+def test_floats_separate_all_grid_points_up_to_the_limit():
     for dtype in (torch.float32, torch.float64):
         most = 2 / torch.finfo(dtype).eps / 64
         below = torch.tensor([[most - 1 / 64, 1 / 64 - most, most / 8 - 7 / 256, 0.3, -0.001]], dtype=dtype)
@@ -158,7 +158,7 @@ def test_up_to_there_floats_tell_all_points_of_the_grid_apart():
                 rounded(torch.tensor([[x]], dtype=dtype), 1.0)
 
 
-def test_what_is_not_finite_stays_so_and_hides_nothing_else():
+def test_values_that_are_not_finite_stay_so():
     x = rounded(torch.tensor([[0.3, np.nan, np.inf]]), 1.0)
     assert x[0, [0, 2]].tolist() == [19 / 64, np.inf]
     assert x[0, 1].isnan()
@@ -167,19 +167,19 @@ def test_what_is_not_finite_stays_so_and_hides_nothing_else():
 
 
 @pytest.mark.parametrize("scale", [1e-38, 1e-16, 1e30, np.inf, np.nan, -1.0])
-def test_noise_that_single_precision_cannot_hold_is_refused(scale):
+def test_noise_scales_outside_single_precision_are_refused(scale):
     with pytest.raises(TacitError, match=r"noise of node 1 has scale .* between 9e-16 and 1e\+15"):
         released("gaussian", torch.zeros(2, 3), np.array([1.0, scale]))
 
 
 @pytest.mark.parametrize("scale", [1e-15, 1e15])
 @pytest.mark.parametrize("law", LAWS)
-def test_noise_at_the_ends_of_what_is_allowed_is_what_it_should_be(law, scale):
+def test_noise_at_the_smallest_and_largest_scale(law, scale):
     x = released(law, torch.zeros(1, 100_000), scale)[0].double().numpy() / scale
     assert stats.kstest(x, LAWS[law][1].cdf).pvalue > 1e-3
 
 
-def test_a_value_that_no_record_moves_needs_neither_noise_nor_grid():
+def test_values_with_sensitivity_0_stay_exact():
     value = torch.tensor([[0.1, 1e9], [0.1, 0.2]])
     found = released("laplace", value, np.array([0.0, 1.0]))
     assert torch.equal(found[0], value[0])

@@ -42,6 +42,8 @@ def test_statement_in_words():
         "No privacy is guaranteed: values leave the nodes without noise. The paper's formula claims ε = 1."
     )
     assert none.as_dict()["guaranteed"] is None
+    public = "the stated number of records per node is public"
+    assert public in Privacy(1.0, None, 1e-5, relation="add-remove").sentence()
     some = Privacy(1.5, None, 1e-5, relation="replace-one", adversary="an observer", assumes="L = 2", note="A note.")
     assert some.sentence() == (
         "Guaranteed ε = 1.5, δ = 1e-05 per record, against an observer. Neighbouring data sets: one record of one node "

@@ -17,14 +17,14 @@ def sampler(sizes, batch, kind="poisson", seed=0, nodes=None, relation=None):
 
 
 def drawn(s, step):
-    """The sets of records drawn, one a node; checks that none is drawn twice."""
+    """The sets of records drawn, one per node; checks that none is drawn twice."""
     index, weight = s.draw(step)
     rows = [row[w > 0].tolist() for row, w in zip(index, weight, strict=True)]
     assert all(len(set(row)) == len(row) for row in rows)
     return [set(row) for row in rows]
 
 
-def test_poisson_draws_each_record_alone_with_its_rate():
+def test_poisson_draws_each_record_independently_at_its_rate():
     s = sampler([40, 200], 10)
     counts = [np.zeros(40), np.zeros(200)]
     sizes = []
@@ -55,7 +55,7 @@ def test_without_replacement_draws_exactly_a_batch_uniformly():
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(4, 20), min_size=1, max_size=4), st.integers(1, 4), st.integers(0, 3))
-def test_a_permutation_takes_each_record_at_most_once_an_epoch(sizes, batch, seed):
+def test_a_permutation_takes_each_record_at_most_once_per_epoch(sizes, batch, seed):
     s = sampler(sizes, batch, "permutation", seed)
     for node, size in enumerate(sizes):
         batches = size // batch
@@ -66,12 +66,12 @@ def test_a_permutation_takes_each_record_at_most_once_an_epoch(sizes, batch, see
             assert max(seen) < size
 
 
-def test_epochs_are_shuffled_anew():
+def test_every_epoch_has_a_new_shuffle():
     s = sampler([64], 64, "permutation")
     assert s.draw(0).records.tolist() != s.draw(1).records.tolist()
 
 
-def test_all_records_without_a_batch():
+def test_without_a_batch_size_all_records_are_drawn():
     s = sampler([3, 5], None)
     assert drawn(s, 0) == [{0, 1, 2}, {0, 1, 2, 3, 4}]
     assert s.sampling.kind == "none"
@@ -86,7 +86,7 @@ def test_a_node_draws_the_same_wherever_it_is_hosted(kind):
         assert drawn(together, step)[2] == drawn(alone, step)[0]
 
 
-def test_an_empty_poisson_batch_is_a_batch():
+def test_an_empty_poisson_batch_is_valid():
     s = sampler([50], 1)
     empty = [step for step in range(50) if not drawn(s, step)[0]]
     assert empty
@@ -94,7 +94,7 @@ def test_an_empty_poisson_batch_is_a_batch():
     assert s.draw(empty[0]).records.dtype == torch.long
 
 
-def test_refusals_are_sentences():
+def test_invalid_samplers_are_refused():
     with pytest.raises(TacitError, match=r"batch.size is 5, but node 1 has only 4 records"):
         sampler([9, 4], 5)
     with pytest.raises(TacitError, match="at least 1"):
@@ -110,7 +110,7 @@ def test_draws_do_not_depend_on_the_sizes_of_other_nodes(kind):
         assert drawn(together, step)[0] == drawn(alone, step)[0]
 
 
-def test_an_order_lasts_for_its_epochs_and_its_draws_come_again():
+def test_a_shuffle_lasts_for_its_epochs_and_its_draws_repeat():
     s = Sampler(np.array([12, 12]), 4, "permutation", np.arange(2), Noise.from_seed(0), epochs=3)
     assert s.distinct == 3
     first = [s.draw(step) for step in range(9)]
