@@ -89,7 +89,7 @@ def test_killed_interrupted_and_resumed_workers_equal_one_process(tacit, tmp_pat
         assert [*first.rates, *second.rates] == both.rates.tolist()
         assert [*first.multipliers, *second.multipliers] == both.multipliers.tolist()
     pages = [RunRecord.read(folder) for folder in (parts[0], one)]
-    assert pages[0].released == pages[1].released  # from all ledgers that are there
+    assert pages[0].releases == pages[1].releases  # from all ledgers that are there
     assert (parts[0] / "report.html").is_file()
 
 

@@ -39,7 +39,7 @@ def test_writes_graphs_result_ledger_and_report(tacit, files, tmp_path):
     assert len(Ledger(out / "ledger.sqlite")) == 1
     assert len((out / "history.csv").read_text().splitlines()) == 1 + result["rounds"]
     page = (out / "report.html").read_text()
-    for words in ("Guaranteed ε", "region 3", "in the consensus", "Privacy, in words", "What is not covered?"):
+    for words in ("Guaranteed ε", "region 3", "edge of the consensus", "<h2>Privacy</h2>", "Not covered"):
         assert words in page
     assert "http://" not in page.split("<script>")[0]
 
@@ -112,5 +112,5 @@ def test_large_graphs_are_not_drawn(tacit, tmp_path):
     np.savez(tmp_path / "all.npz", one=data.signals[0], two=data.signals[1])
     ended = tacit("learn-graph", "all.npz", "--method", "fedavg", "--out", "out")
     assert ended.code == 0
-    assert "too large to be read as pictures" in (tmp_path / "out/report.html").read_text()
+    assert "too large for readable pictures" in (tmp_path / "out/report.html").read_text()
     assert (tmp_path / "out/all-two.graphml").is_file()
