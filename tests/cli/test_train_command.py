@@ -127,7 +127,7 @@ def test_a_budget_ends_the_run_cleanly(tacit):
     assert 0 < result["rounds"] < 6
     assert result["privacy"]["guaranteed"] <= 0.3
     assert result["stopped"].startswith("The privacy budget ε = 0.3, δ = 0.0001 ends before step ")
-    assert tacit("train", *spend).out.startswith("Stopped: the budget")
+    assert tacit("train", *spend).out.startswith("Stopped: The privacy budget ε = 0.3")
 
 
 def test_an_algorithm_in_a_file_of_ones_own(tacit):
