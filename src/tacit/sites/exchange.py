@@ -111,7 +111,7 @@ class Exchange:
 
     @property
     def waiting_for(self) -> tuple[str, ...]:
-        """The peers that the computing thread waits for now."""
+        """The peers that the computing thread currently waits for."""
         return self._members.waiting_for
 
     def begin(self, round_: int) -> int:

@@ -63,8 +63,8 @@ class Metric:
         """Raise TacitError if the metric cannot be measured on `task`."""
 
     def measure(self, evaluation: Evaluation) -> float | None:
-        """The number at an evaluation, None where there is none. A metric without this method is not measured."""
-        raise NotImplementedError
+        """Return the number at an evaluation, or None. A metric that does not override this is not measured."""
+        return None
 
     def summarise(self, result: Result) -> float | None:
         """The number of a finished run, in `unit`: by default that of its last evaluation."""
