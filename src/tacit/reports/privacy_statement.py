@@ -50,7 +50,7 @@ def privacy_statement(run: RunRecord) -> list[StatementItem]:
 def statement_items(privacy: Privacy, releases: Sequence[ReleaseSummary], noise_scale: str = "") -> list[StatementItem]:
     """The statement, one item per fact."""
     items = [
-        StatementItem("Guaranteed ε", _guaranteed(privacy)),
+        StatementItem(f"{privacy.label} ε", _guaranteed(privacy)),
         StatementItem("Claimed ε", _claimed(privacy)),
         StatementItem("δ", f"{privacy.delta:g} ({_one_in(privacy.delta)})."),
         StatementItem("Protected unit", _unit(privacy)),
