@@ -32,15 +32,13 @@ _RIGHT_ALIGNED = ("round", "guaranteed ε", "accuracy", "sent")
 
 @app.command()
 def up(
-    folder: Annotated[
-        Path, typer.Argument(help="A folder of `tacit network init`; it is created if it does not exist.")
-    ] = Path("sites"),
+    folder: Annotated[Path, typer.Argument(help="Folder of a network. If it does not exist, it is created.")] = Path(
+        "sites"
+    ),
     sites: Annotated[
         int | None, typer.Option(min=2, help=f"Number of sites of a new folder (default {_DEFAULT_SITES}).")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the result as one JSON object and nothing else.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Run all sites of a network on this machine, one process per site, with a live view. Resumes a stopped run."""
     supervisor = _supervisor(folder, sites)
