@@ -72,9 +72,10 @@ def _raise_open_file_limit() -> None:
 
 def _report(node: Node, result: dict[str, Any]) -> None:
     from tacit.cli.privacy_lines import privacy_line, simulation_line
+    from tacit.runs.metrics import metric
 
     assert node.run is not None
-    accuracy = "" if result.get("accuracy") is None else f", accuracy {result['accuracy']:.1%}"
+    accuracy = "" if result.get("accuracy") is None else f", accuracy {metric('accuracy').text(result['accuracy'])}"
     stopped = f". Stopped: {result['stopped']}" if result["stopped"] else ""
     print_line(f"{node.site.name}: {result['rounds']} rounds{accuracy}{stopped}")
     print_line(privacy_line(node.run.privacy))

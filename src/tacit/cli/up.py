@@ -113,7 +113,7 @@ def _table(supervisor: Supervisor) -> Group:
             ProgressBar(total=now.rounds, completed=now.round, width=20),
             f"{now.round}/{now.rounds}",
             _epsilon(now),
-            "–" if now.accuracy is None else f"{now.accuracy:.1%}",
+            "–" if now.accuracy is None else _accuracy(now.accuracy),
             "".join("●" if peer.up else "○" for peer in now.peers.values()),
             f"{now.bytes_sent / 1e6:.1f} MB",
         )
@@ -129,13 +129,19 @@ def _epsilon(status: SiteStatus) -> str:
     return rounded_up(status.epsilon, 3)
 
 
+def _accuracy(share: float) -> str:
+    from tacit.runs.metrics import metric
+
+    return metric("accuracy").text(share)
+
+
 def _report(supervisor: Supervisor, result: dict[str, Any]) -> None:
     from tacit.cli.privacy_lines import privacy_line, simulation_line
 
     count, first = len(supervisor.sites), supervisor.sites[0]
     rounds_done, rounds = min(site.status.round for site in supervisor.sites), supervisor.network_config.rounds
     if supervisor.finished:
-        accuracy = "" if result["accuracy"] is None else f", mean accuracy {result['accuracy']:.1%}"
+        accuracy = "" if result["accuracy"] is None else f", mean accuracy {_accuracy(result['accuracy'])}"
         print_line(f"{result['network']}: all {count} sites finished {rounds_done} rounds{accuracy}")
         if supervisor.privacy is not None:
             print_line(f"Site with the largest ε: {privacy_line(supervisor.privacy)}")
