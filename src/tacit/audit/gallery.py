@@ -31,7 +31,11 @@ class GossipState:
 
 @dataclass(frozen=True, kw_only=True)
 class CorrectGossip(Algorithm[GossipState]):
-    """x ← Σ_j W_ij (x_j − μ ĝ_j), ĝ the mean of clipped gradients with Gaussian noise. Subclasses break one step."""
+    """x ← Σ_j W_ij (x_j − μ ĝ_j), ĝ the mean of clipped gradients with Gaussian noise. Subclasses break one step.
+
+    The ledger notices the use of `Bounded.value`, and would give no guarantee. The subclasses therefore use the
+    private attribute: the audit must find their mistakes without the ledger's help.
+    """
 
     title: ClassVar[str] = "gossip"
     multiplier: float = 2.0
@@ -82,7 +86,7 @@ class FreshNoisePerNeighbour(CorrectGossip):
         return (x + x.new_zeros(x.shape).index_add_(0, edges.row, received)) / 3
 
     def add_noise(self, gradient: Bounded, task: Task) -> Tensor:
-        exact = gradient.value.clone()
+        exact = gradient._value.clone()
         super().add_noise(gradient, task)
         return exact
 
@@ -127,8 +131,9 @@ class UnrecordedRounds(CorrectGossip):
         if gradient.step % 2 == 0:
             return super().add_noise(gradient, task)
         scale = self.multiplier * task.sensitivity(Clip(1.0))
-        task.noise.gaussian_(gradient.use_locally(), scale, "unbooked", task.nodes, gradient.step)
-        return gradient.value
+        task.ledger.close(gradient.step, gradient.purpose)
+        task.noise.gaussian_(gradient._value, scale, "unbooked", task.nodes, gradient.step)
+        return gradient._value
 
 
 class ResentWithFreshNoise(CorrectGossip):
@@ -136,7 +141,7 @@ class ResentWithFreshNoise(CorrectGossip):
 
     def round(self, t: int, state: GossipState, task: Task, network: Network) -> GossipState:
         gradient = self.gradient(t, state.x, task)
-        again = gradient.value.clone()
+        again = gradient._value.clone()
         x = state.x - _LR * self.add_noise(gradient, task)
         task.noise.gaussian_(again, self.multiplier * task.sensitivity(Clip(1.0)), "again", task.nodes, t)
         network.mix(t, state.x - _LR * again)
@@ -147,7 +152,7 @@ class SharedSeed(CorrectGossip):
     """All nodes draw their noise from the same seed, so every node can compute the noise of all others."""
 
     def add_noise(self, gradient: Bounded, task: Task) -> Tensor:
-        exact = gradient.value.clone()
+        exact = gradient._value.clone()
         super().add_noise(gradient, task)
         trial = task.nodes // 3
         noise = torch.zeros_like(exact)

@@ -43,6 +43,7 @@ class FedAvg(GraphMethod[FedAvgState]):
     """
 
     title: ClassVar[str] = "FedAvg"
+    exact_values_stay_local: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

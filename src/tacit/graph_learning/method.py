@@ -48,6 +48,7 @@ class GraphMethod(ABC, Generic[S]):
     """
 
     title: ClassVar[str]
+    exact_values_stay_local: ClassVar[bool] = False
 
     alpha: float = 1.0
     beta: float = 0.1

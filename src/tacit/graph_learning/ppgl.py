@@ -76,6 +76,7 @@ class PPGL(GraphMethod[PPGLState]):
     """
 
     title: ClassVar[str] = "PPGL"
+    exact_values_stay_local: ClassVar[bool] = True
 
     rho: float = 1.0
     lam: float = 0.1

@@ -20,7 +20,7 @@ from tacit.graph_learning.method import GraphMethod
 from tacit.graph_learning.observer import GraphObserver
 from tacit.graph_learning.signals import Signals
 from tacit.networks import Network
-from tacit.privacy import Privacy, ledger_guarantee
+from tacit.privacy import Privacy, declares, ledger_guarantee
 
 
 class GraphLearningRun:
@@ -114,7 +114,8 @@ class GraphLearningRun:
     def privacy(self) -> Privacy:
         """The privacy of what has been released so far, according to the ledger."""
         task, plan = self.task, self.method.privacy
-        spent, reason = ledger_guarantee(task.ledger, self.delta)
+        stays = declares(self.method, "exact_values_stay_local")
+        spent, reason = ledger_guarantee(task.ledger, self.delta, exact_values_stay_local=stays)
         reason = reason or plan.unprotected_reason
         note = task.noise.simulation_note
         simulation = (note,) if note and self.method.noise is not None else ()

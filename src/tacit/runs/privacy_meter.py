@@ -14,6 +14,7 @@ from tacit.privacy import (
     Array,
     Privacy,
     Release,
+    declares,
     guarantee,
     ledger_guarantee,
     no_guarantee_reason,
@@ -60,7 +61,7 @@ class PrivacyMeter:
         ledger = self.task.ledger
         version = (rounds, len(ledger), list(ledger.values.rows()))
         if self._last is None or self._last[0] != version:
-            stays = self.algorithm.declares("exact_values_stay_local")
+            stays = declares(self.algorithm, "exact_values_stay_local")
             spent, reason = ledger_guarantee(ledger, self.delta, exact_values_stay_local=stays)
             self._last = version, self._worst(self._statement(list(ledger.releases()), spent, reason, rounds))
         return self._last[1]
@@ -126,7 +127,7 @@ class PrivacyMeter:
     @property
     def _covers_models(self) -> bool:
         """Whether the models consist of released values only."""
-        return self.algorithm.declares("models_are_released") and self.task.model.bounded == self.task.d
+        return declares(self.algorithm, "models_are_released") and self.task.model.bounded == self.task.d
 
     def _notes(self, lines: list[Release], planned: bool) -> list[str]:
         models = [] if self._covers_models else [_MODELS_NOT_COVERED]
