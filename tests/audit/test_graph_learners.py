@@ -91,9 +91,9 @@ def test_the_half_signals_have_equal_degrees():
 class HalvedNoise(PPGL):
     """PPGL with noise for half of the sensitivity in every round."""
 
-    def release_graphs(self, t, w, problem, task):
+    def release_graphs(self, t, w, problem, task, past):
         half = replace_sensitivity(task, 0.5)
-        return super().release_graphs(t, w, problem, half)
+        return super().release_graphs(t, w, problem, half, past)
 
 
 def replace_sensitivity(task, share):
