@@ -219,7 +219,7 @@ def test_second_run_draws_new_noise():
     first, second = (
         IGL(noise=scale).privacy.mechanism(task.nodes).release(task.with_new_ledger().mean(0)) for scale in (1.0, 2.0)
     )
-    assert not torch.allclose(2 * first - second, task.mean(0).use_locally(), atol=1e-3)
+    assert not torch.allclose(2 * first - second, task.mean(0).use_locally(), atol=0.1)  # the grid is finer than this
 
 
 def test_noise_is_secret_unless_a_seed_is_given():
@@ -237,11 +237,11 @@ def test_noise_is_secret_unless_a_seed_is_given():
 def test_hosted_clients_draw_new_noise():
     """Two runs with the same noise and different scales would reveal the exact value."""
     x = np.random.default_rng(0).normal(size=(4, 6))
-    task = Signals([x, x], clip=3.0)
+    task = Signals([x, x], clip=3.0, noise=Noise.from_system())
     first, second = (
         IGL(noise=scale).privacy.mechanism(np.arange(1)).release(task.host([0]).mean(0)) for scale in (1.0, 2.0)
     )
-    assert not torch.allclose(2 * first - second, task.mean(0).use_locally()[:1], atol=1e-3)
+    assert not torch.allclose(2 * first - second, task.mean(0).use_locally()[:1], atol=0.1)
 
 
 def test_graphs_from_values_of_another_ledger_have_no_guarantee():
