@@ -95,6 +95,20 @@ def test_equal_releases_give_equal_runs_and_exact_values_within_the_sensitivity(
                 assert squared_distance(a[client], b[client]) <= limit**2, key
 
 
+def test_a_solver_that_fails_for_one_data_set_only_is_not_visible(monkeypatch):
+    """Newton's method has too few steps in the second run. Output is equal, exact values within the sensitivity."""
+    method, tables = PPGL(**ROUNDS, K=None), dict(neighbours("ordinary"))
+    with recorded(monkeypatch) as first:
+        shown = outcome(start(method, tables["ordinary"]))
+    monkeypatch.setattr("tacit.graph_learning.solver._MAX_NEWTON_STEPS", 1)
+    with recorded(monkeypatch, first) as second:
+        assert outcome(start(method, tables["largest with both signs"])) == shown
+    for (a, bound, _), (b, other_bound, _) in zip(first, second, strict=True):
+        assert np.array_equal(bound, other_bound)
+        for client in range(CLIENTS):
+            assert 0 < squared_distance(a[client], b[client]) <= Fraction(float(bound[client])) ** 2
+
+
 @pytest.mark.parametrize("background", ["ordinary", "constant"])
 @pytest.mark.parametrize("method", METHODS, ids=name)
 def test_the_same_noise_gives_the_same_behaviour(method, background):
