@@ -94,9 +94,9 @@ class HalvedNoise(PPGL):
 
     exact_values_stay_local: ClassVar[bool] = True
 
-    def release_graphs(self, t, w, problem, task):
+    def release_graphs(self, t, w, problem, task, past):
         half = replace_sensitivity(task, 0.5)
-        return super().release_graphs(t, w, problem, half)
+        return super().release_graphs(t, w, problem, half, past)
 
 
 def replace_sensitivity(task, share):

@@ -117,6 +117,8 @@ class GraphLearningRun:
         stays = declares(self.method, "exact_values_stay_local")
         spent, reason = ledger_guarantee(task.ledger, self.delta, exact_values_stay_local=stays)
         reason = reason or plan.unprotected_reason
+        if self.t and self.method.noise is not None and not len(task.ledger):
+            reason = "the graphs were learned from values that are not in this ledger"
         note = task.noise.simulation_note
         simulation = (note,) if note and self.method.noise is not None else ()
         return Privacy(
