@@ -10,6 +10,7 @@ from tacit.privacy.budget import Budget
 from tacit.privacy.gdp import epsilon_to_mu, mu_to_epsilon
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.mechanisms import (
+    NO_PRIVACY,
     AdditiveNoise,
     Exact,
     Gaussian,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tacit.privacy.noise import Noise
 
 __all__ = [
+    "NO_PRIVACY",
     "AdditiveNoise",
     "Adversary",
     "Array",
