@@ -46,8 +46,8 @@ class RandomisedResponse(AdditiveNoise):
     name: ClassVar[str] = "randomised-response"
     loss: ClassVar[PrivacyLoss] = RandomisedResponseLoss()
 
-    def add_noise(self, bounded, scale, *, strict=True):
-        bounded.value.neg_()
+    def add_noise(self, value, scale, bounded, *, strict=True):
+        value.neg_()
 
 
 @pytest.fixture
@@ -59,8 +59,8 @@ def registered(monkeypatch):
 class HalfGaussian(Gaussian):
     """Inherits the name and the loss of Gaussian noise, but adds half of it."""
 
-    def add_noise(self, bounded, scale, *, strict=True):
-        super().add_noise(bounded, scale / 2, strict=strict)
+    def add_noise(self, value, scale, bounded, *, strict=True):
+        super().add_noise(value, scale / 2, bounded, strict=strict)
 
 
 @pytest.mark.usefixtures("registered")

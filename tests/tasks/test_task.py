@@ -145,7 +145,7 @@ def test_cached_batches_give_the_same_gradients_as_fresh_copies(monkeypatch):
         task = digits_task(batch=20, sampling="permutation", epochs=2)
         steps = list(range(2 * task.sampler.distinct)) * 2  # two permutations, then the first again
         made[kept] = [task.gradient(params, step, Clip(0.5)).use_locally() for step in steps]
-        assert bool(task._loader._cache) == bool(kept)
+        assert bool(task._records._loader._cache) == bool(kept)
     assert all(torch.equal(one, other) for one, other in zip(*made.values(), strict=True))
 
 

@@ -60,6 +60,8 @@ class D2P(Algorithm[PushSumState]):
         Zhu, Huang, Wang, Ji, Xu: Dyn-D²P, IJCAI 2025. Assran et al.: Stochastic gradient push, ICML 2019.
     """
 
+    models_are_released: ClassVar[bool] = True
+    exact_values_stay_local: ClassVar[bool] = True
     partial: ClassVar[bool] = True
     noise_parameters: ClassVar[tuple[str, ...]] = ("noise_multiplier",)
 

@@ -28,7 +28,6 @@ class DPPSPrivacy(PrivacyPlan):
     """
 
     algorithm: DPPSAlgorithm[Any]
-    unit: ClassVar[Literal["record", "node"]] = "node"
     claimed_for: ClassVar[Literal["run", "round"]] = "round"
     norm: ClassVar[Literal["l1", "l2"]] = "l1"
 
@@ -52,7 +51,7 @@ class DPPSPrivacy(PrivacyPlan):
         # The mechanism does not depend on the graph, only on whether the sensitivity depends on the data.
         mode = RealSensitivity() if self.noise_depends_on_data else ReplacementSensitivity()
         mechanism = DPPS(self.algorithm.noise(t, nodes), (mode,)).planned_mechanism()
-        return [Release(t, "gradient", mechanism, sampling)]
+        return [Release(t, "gradient", mechanism, sampling, unit="node")]
 
     def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
         """Return b/γ_n of the round with the least noise."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import TacitError
-from tacit.privacy import Array, Release, Sampling
+from tacit.privacy import Adversary, Array, Eavesdropper, Release, Sampling, Unit
 from tacit.tasks import Clip, Task
 
 if TYPE_CHECKING:
@@ -30,15 +30,13 @@ class PrivacyPlan:
 
     Attributes:
         algorithm: The algorithm whose releases are planned.
-        unit: What the guarantee protects: a "record", or all data of a "node".
-        adversary: The adversary, such as "an eavesdropper on every link". It knows all data except the protected unit.
+        adversary: Whom the guarantee holds against. It knows all data except the protected unit.
         claimed_for: Whether the paper's claim is for the whole "run" or for each "round".
         norm: The norm in which sensitivities are bounded.
     """
 
     algorithm: Algorithm[Any]
-    unit: ClassVar[Literal["record", "node"]] = "record"
-    adversary: ClassVar[str] = "an eavesdropper on every link"
+    adversary: ClassVar[Adversary] = Eavesdropper()
     claimed_for: ClassVar[Literal["run", "round"]] = "run"
     norm: ClassVar[Literal["l1", "l2"]] = "l2"
 
@@ -64,6 +62,10 @@ class PrivacyPlan:
     def releases(self, t: int, nodes: Nodes, sampling: Sampling) -> list[Release]:
         """Return what the given nodes release in round t, in order; `sampling` is that of `sampling(task)`."""
         return []
+
+    def unit(self, nodes: Nodes, sampling: Sampling) -> Unit:
+        """What the planned releases protect: a "record", or all data of a "node"."""
+        return next((release.unit for release in self.releases(0, nodes, sampling)), "record")
 
     def paper_noise(self, sampling: Sampling, epsilon: float, delta: float) -> Array:
         """The noise scale per node that the paper's own formula gives for a claimed ε."""

@@ -119,7 +119,7 @@ class EstimatedSensitivity(SensitivityMode):
 
     def _per_node(self, memory: Tensor, e: Bounded) -> Tensor:
         """Return S_i (n,)."""
-        return memory[:, 0] + 2 * self.c * _l1_norms(e.value)
+        return memory[:, 0] + 2 * self.c * _l1_norms(e.use_locally())
 
 
 @dataclass(frozen=True)

@@ -64,11 +64,12 @@ def canary_task(
         epochs=batch.epochs,
         noise=noise,
         dtype=torch.float64,
+        repeats=True,
     )
-    relation = plan.sampling(task([np.zeros(records, np.int64)])).relation
-    alternative = _OPPOSITE if relation == "replace-one" and not plan.noise_depends_on_data else ABSENT
+    sampling = plan.sampling(task([np.zeros(records, np.int64)]))
+    alternative = _OPPOSITE if sampling.relation == "replace-one" and not plan.noise_depends_on_data else ABSENT
     shards = np.full((trials, nodes, records), _OTHER)
-    canaries = records if plan.unit == "node" else 1
+    canaries = records if plan.unit(np.zeros(1, np.int64), sampling) == "node" else 1
     shards[:, 0, :canaries] = np.where(included, _CANARY, alternative)[:, None]
     return task(list(shards.reshape(trials * nodes, records))), included
 

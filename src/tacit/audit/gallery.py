@@ -117,7 +117,7 @@ class RealisedBatchSize(CorrectGossip):
         gradient, drawn = task.gradient(x, t, Clip(1.0)), task.sampler.draw(t)
         present = torch.from_numpy(np.stack(task.shards) != ABSENT).gather(1, drawn.records)
         size = (present * drawn.weight).sum(1, keepdim=True).clamp(min=1).to(x.dtype)
-        return replace(gradient, value=gradient.value * task.sampler.batch[0] / size)
+        return replace(gradient, _value=gradient._value * task.sampler.batch[0] / size)
 
 
 class UnrecordedRounds(CorrectGossip):

@@ -81,7 +81,8 @@ def audit_one_run(
 
 def _check(run: Run, canaries: int, node: int) -> None:
     """Raise TacitError if the run has no records to protect, or canaries or node are invalid."""
-    if run.algorithm.privacy.unit != "record":
+    plan = run.algorithm.privacy
+    if plan.unit(run.task.nodes, plan.sampling(run.task)) != "record":
         raise TacitError(
             f"{run.algorithm.title} protects whole nodes, but an audit in one run needs records as canaries"
         )
@@ -94,9 +95,10 @@ def _check(run: Run, canaries: int, node: int) -> None:
 def _record_rounds(run: Run, node: int, columns: slice, progress: Callable[[int], None]) -> Array:
     """Run all rounds and return what the node sent and received in these columns."""
     network = NodeRecordingNetwork(run.network.graph, node, columns)
-    state = run.algorithm.start(run.task, network.graph)
+    task = run.task.without_records()
+    state = run.algorithm.start(task, network.graph)
     for t in range(run.algorithm.rounds):
-        state = run.algorithm.round(t, state, run.task, network)
+        state = run.algorithm.round(t, state, task, network)
         network.end_round()
         progress(t + 1)
     return network.recorded()

@@ -4,7 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from tacit.privacy.accounting import calibrate, epsilon, guarantee
-from tacit.privacy.adversary import Adversary, Coalition, Eavesdropper, ModelHolder
+from tacit.privacy.adversary import Adversary, Coalition, Eavesdropper, MetricReader, ModelHolder
 from tacit.privacy.bounded import Bounded, ReleaseContext
 from tacit.privacy.budget import Budget
 from tacit.privacy.gdp import epsilon_to_mu, mu_to_epsilon
@@ -21,9 +21,16 @@ from tacit.privacy.mechanisms import (
     mechanisms,
 )
 from tacit.privacy.planning import PlansReleases, calibrate_noise, plan
-from tacit.privacy.release import Array, Release
+from tacit.privacy.release import Array, Release, Unit
 from tacit.privacy.sampling import Population, Relation, Sampling, SamplingKind, sampling_kinds
-from tacit.privacy.statement import Privacy, ledger_guarantee, rounded_down, rounded_up
+from tacit.privacy.statement import (
+    Privacy,
+    ledger_guarantee,
+    no_guarantee_reason,
+    outside_parts,
+    rounded_down,
+    rounded_up,
+)
 
 if TYPE_CHECKING:
     from tacit.privacy.draws import Draw
@@ -44,6 +51,7 @@ __all__ = [
     "Laplace",
     "Ledger",
     "Mechanism",
+    "MetricReader",
     "ModelHolder",
     "Noise",
     "PlansReleases",
@@ -55,6 +63,7 @@ __all__ = [
     "ReleaseContext",
     "Sampling",
     "SamplingKind",
+    "Unit",
     "Unproven",
     "calibrate",
     "calibrate_noise",
@@ -64,6 +73,8 @@ __all__ = [
     "ledger_guarantee",
     "mechanisms",
     "mu_to_epsilon",
+    "no_guarantee_reason",
+    "outside_parts",
     "plan",
     "rounded_down",
     "rounded_up",

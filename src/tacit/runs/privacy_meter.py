@@ -10,15 +10,24 @@ import torch
 
 from tacit.algorithms import Algorithm
 from tacit.networks import Coordinator
-from tacit.privacy import NO_PRIVACY, Array, Privacy, Release, guarantee, ledger_guarantee, plan
+from tacit.privacy import (
+    NO_PRIVACY,
+    Array,
+    Privacy,
+    Release,
+    guarantee,
+    ledger_guarantee,
+    no_guarantee_reason,
+    outside_parts,
+    plan,
+)
 from tacit.tasks import Task
 
-_LOCAL_PARAMETERS = (
-    "Parameters that are not shared stay at their node without noise. This guarantee does not cover them, nor an "
-    "accuracy measured with them."
+_MODELS_NOT_COVERED = (
+    "The models contain values without noise. The guarantee covers neither the models nor the accuracies, losses and "
+    "norms measured on them."
 )
 _MEASURED = "Stationarity is measured on the nodes' own records. This guarantee does not cover it."
-_NO_NOISE = "values leave the nodes without noise"
 
 
 class PrivacyMeter:
@@ -61,9 +70,11 @@ class PrivacyMeter:
     def spent(self, rounds: int) -> Privacy:
         """The privacy of everything in the ledgers."""
         ledger = self.task.ledger
-        version = (rounds, len(ledger), ledger.unreleased)
+        version = (rounds, len(ledger), list(ledger.values.rows()))
         if self._last is None or self._last[0] != version:
-            self._last = version, self._worst(self._statement(*ledger_guarantee(ledger, self.delta), rounds))
+            stays = self.algorithm.declares("exact_values_stay_local")
+            spent, reason = ledger_guarantee(ledger, self.delta, exact_values_stay_local=stays)
+            self._last = version, self._worst(self._statement(list(ledger.releases()), spent, reason, rounds))
         return self._last[1]
 
     def _worst(self, own: Privacy) -> Privacy:
@@ -88,9 +99,8 @@ class PrivacyMeter:
         if not lines:
             reason = f"{self.algorithm.title} does not plan its releases"
         elif math.isinf(spent.max()):
-            unproven = any(line.mechanism.name == "unproven" for line in lines)
-            reason = "the noise is scaled to a sensitivity that is not proven" if unproven else _NO_NOISE
-        return self._statement(spent, reason, self.algorithm.rounds)
+            reason = no_guarantee_reason(lines)
+        return self._statement(lines, spent, reason, self.algorithm.rounds)
 
     def planned_epsilon(self, rounds: int) -> float | None:
         """The guaranteed ε of the first `rounds` rounds as planned; None if nothing is guaranteed."""
@@ -101,29 +111,38 @@ class PrivacyMeter:
             lines = [line for line in lines if line.step < first]
         return finite_or_none(float(guarantee(lines, self.delta).max())) if lines else None
 
-    def _statement(self, spent: Array, reason: str | None, rounds: int) -> Privacy:
+    def _statement(self, lines: list[Release], spent: Array, reason: str | None, rounds: int) -> Privacy:
         privacy = self.algorithm.privacy
         by_round = privacy.claimed_for == "round"
+        # Unit and relation are those of the releases. Without any, they are those of the plan.
+        first = next(iter(lines or self._plan()), None)
         return Privacy(
             guaranteed=None if reason else float(spent.max(initial=0.0)),
             claimed=self.claim(rounds),
             delta=self.delta,
-            unit=privacy.unit,
-            relation=privacy.sampling(self.task).relation,
-            adversary=privacy.adversary,
+            unit="record" if first is None else first.unit,
+            relation=privacy.sampling(self.task).relation if first is None else first.sampling.relation,
+            adversary=privacy.adversary.title,
             reason=reason,
-            note=" ".join(self._notes()) or None,
+            note=" ".join(self._notes(lines)) or None,
             assumes="; ".join(privacy.assumptions) or None,
             per_round=self._worst_round() if by_round and not reason else None,
             claimed_for=privacy.claimed_for,
+            simulated=self.task.noise.simulated,
+            covers_models=self._covers_models,
             per_node=spent,
         )
 
-    def _notes(self) -> list[str]:
-        kept = [_LOCAL_PARAMETERS] if self.task.model.bounded < self.task.d else []
+    @property
+    def _covers_models(self) -> bool:
+        """Whether the models consist of released values only."""
+        return self.algorithm.declares("models_are_released") and self.task.model.bounded == self.task.d
+
+    def _notes(self, lines: list[Release]) -> list[str]:
+        models = [] if self._covers_models else [_MODELS_NOT_COVERED]
         measured = [_MEASURED] if self.measures else []
         simulated = [self.task.noise.simulation_note] if self.task.noise.simulation_note else []
-        return [*self.algorithm.privacy.notes, *kept, *measured, *simulated]
+        return [*self.algorithm.privacy.notes, *models, *measured, *outside_parts(lines), *simulated]
 
     def _plan(self) -> list[Release]:
         privacy = self.algorithm.privacy

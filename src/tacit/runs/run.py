@@ -70,7 +70,7 @@ class Run:
         self._began = time.monotonic()
         self._meter = self._new_meter()
         self._meter.check_data()
-        self.checkpoint = self._after(0, algorithm.start(task, network.graph))
+        self.checkpoint = self._after(0, algorithm.start(task.without_records(), network.graph))
 
     @property
     def t(self) -> int:
@@ -97,7 +97,8 @@ class Run:
                 observer.on_start(self)
             self._evaluate_if_due()
             while self._begins():
-                state = self.algorithm.round(self.t, self.checkpoint.state, self.task, self.network)
+                task = self.task.without_records()
+                state = self.algorithm.round(self.t, self.checkpoint.state, task, self.network)
                 self.checkpoint = self._after(self.t + 1, state)
                 self._trace()
                 self._evaluate_if_due()
@@ -180,7 +181,7 @@ class Run:
         return Checkpoint(t, state, self.task.ledger.steps, self.task.draws, replace(self.network.traffic))
 
     def _drop_unreleased(self) -> None:
-        """The refused value goes nowhere; what its round did release stays in the ledger."""
+        """Values that the round computed and never read or used go nowhere. All others stay in the ledger."""
         for step, purpose in self.task.ledger.unreleased:
             if step >= self.checkpoint.steps:
                 self.task.ledger.close(step, purpose)

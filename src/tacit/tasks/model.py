@@ -122,11 +122,11 @@ class Model:
         """Whether the model has outputs to compare with the labels. A loss function has none."""
         return isinstance(self._objective, ModuleObjective)
 
-    def smoothness(self, square: float) -> float | None:
-        """Return the smoothness constant L of the loss for records with ‖x‖² ≤ `square`; None if it is not known.
+    def longest_input(self, smoothness: float) -> float | None:
+        """Return the largest ‖x‖ for which a record's loss is surely L-smooth with L = `smoothness`; None if unknown.
 
         It is known for one linear layer with the default loss: the Hessian is (diag p − ppᵀ) ⊗ xxᵀ, where a bias counts
-        as an additional input of 1.
+        as an additional input of 1, so that L = (‖x‖² + 1)/2 with biases and ‖x‖²/2 without (Böhning's bound).
         """
         objective = self._objective
         if not isinstance(objective, ModuleObjective) or objective.loss is not cross_entropy:
@@ -134,7 +134,10 @@ class Model:
         layers = [layer for layer in objective.module.modules() if not isinstance(layer, nn.Sequential | nn.Flatten)]
         if len(layers) != 1 or type(layers[0]) is not nn.Linear:
             return None
-        return (square + (layers[0].bias is not None)) / 2
+        square = 2 * smoothness - (layers[0].bias is not None)
+        if square < 0:
+            raise TacitError(f"smoothness must be at least 0.5 for logistic regression with biases, got {smoothness:g}")
+        return math.sqrt(square)
 
     def initial(self) -> Tensor:
         """Return a copy of the initial parameters (d,)."""

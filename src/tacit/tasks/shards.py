@@ -13,6 +13,8 @@ Privacy:
     Sites do not use shardings: each loads its own records.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +22,14 @@ from tacit.errors import TacitError
 from tacit.registry import Registry
 
 Indices = NDArray[np.int64]
+
+
+def check_disjoint(parts: Sequence[Indices]) -> None:
+    """Refuse shards in which a record stands twice: a guarantee is for records that stand in one place."""
+    held = np.concatenate(parts)
+    if len(np.unique(held)) < len(held):
+        raise TacitError("shards overlap: every record must belong to at most one node, once")
+
 
 shards: Registry[list[Indices]] = Registry("sharding", given=("labels", "nodes"))
 
