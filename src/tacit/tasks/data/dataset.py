@@ -93,7 +93,7 @@ class Dataset:
         Privacy:
             A run with a guarantee needs `labels`, and test records that were given or held out by the `split` that
             fits its neighbouring relation: "content" if a record is added or removed, "index" if one is replaced.
-            Then each record has an influence on itself only.
+            Then no record influences the class number or the side of another.
 
         Args:
             x: The records, records × features.
@@ -128,9 +128,9 @@ class Dataset:
         return cls(name, x, y, test_x, test_y, classes=len(labels), declared=declared, split=by)
 
     def check_public_facts(self, relation: Relation) -> None:
-        """Raise if a guarantee for neighbours under `relation` does not hold for all that was done to the records.
+        """Raise if the classes, or the side of a record (training or test), depend on other records.
 
-        Neither the classes nor the side of a record, training or test, may depend on other records.
+        Neighbouring data sets under `relation` would then differ in more than one record, and no guarantee would hold.
         """
         if not self.declared:
             raise self._error(
