@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 
 from tacit.errors import TacitError
-from tacit.privacy import AdditiveNoise, Gaussian, Ledger, PrivacyLoss, Release, Unproven, epsilon, mechanisms
+from tacit.privacy import (
+    AdditiveNoise,
+    Gaussian,
+    Ledger,
+    PrivacyLoss,
+    Release,
+    Unproven,
+    epsilon,
+    mechanisms,
+    outside_parts,
+)
 from tests.privacy.oracles_accounting import randomised_response_epsilon
 from tests.privacy.streams import repeated, sampling, stream
 
@@ -122,3 +132,9 @@ def test_an_unregistered_subclass_does_not_pass_as_its_parent():
 
 def _two_nodes():
     return Release(0, "", Gaussian(1.0), sampling()).with_values(rates=np.ones(2)).sampling
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_mechanism_that_is_not_part_of_the_package_is_named_in_the_statement():
+    (sentence,) = outside_parts(repeated(RandomisedResponse(2.0), 3))
+    assert sentence.startswith('The mechanism "randomised-response" is not part of Tacit.')

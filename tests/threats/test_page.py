@@ -61,7 +61,7 @@ def test_a_run_without_noise_has_no_epsilon_against_anyone(tmp_path):
         [RunRecord.read(from_config(plain, out=tmp_path / "plain", observers=[ReportPage()]).go().out)]
     )
     section = html[html.index('id="adversaries"') :].split("</section>")[0]
-    assert section.count("<strong>none</strong>: values leave the nodes without noise.") == 4
+    assert section.count("<strong>none</strong>: values leave the nodes without noise.") == 5
 
 
 def test_a_folder_without_threats_json_still_has_a_report(mixed, tmp_path):

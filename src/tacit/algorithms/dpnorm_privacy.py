@@ -101,8 +101,8 @@ class DPNormPrivacy(PrivacyPlan):
         if not (growth < 1).all():
             remedy = ", or use batches of a fixed size" if (load > 1).any() else ""
             raise TacitError(
-                f"{algorithm.title}: with lr = {algorithm.lr:g} and L = {smoothness:g} the steps are not contractions, "
-                f"so no sensitivity is known: set a smaller lr{remedy}"
+                f"{algorithm.title}: with lr = {algorithm.lr:g} and L = {algorithm.smoothness:g} the steps are not "
+                f"contractions, so no sensitivity is known: set a smaller lr{remedy}"
             )
         once = 2 * algorithm.lr * algorithm.clip / task.sampler.batch
         fading = 1 / (1 - growth**task.sampler.period)

@@ -30,6 +30,7 @@ class DPPSPrivacy(PrivacyPlan):
     algorithm: DPPSAlgorithm[Any]
     claimed_for: ClassVar[Literal["run", "round"]] = "round"
     norm: ClassVar[Literal["l1", "l2"]] = "l1"
+    covers_traces: ClassVar[bool] = False  # a simulation records sensitivities that it computes from the data
 
     @property
     def noise_depends_on_data(self) -> bool:

@@ -33,12 +33,14 @@ class PrivacyPlan:
         adversary: Whom the guarantee holds against. It knows all data except the protected unit.
         claimed_for: Whether the paper's claim is for the whole "run" or for each "round".
         norm: The norm in which sensitivities are bounded.
+        covers_traces: Whether the traced quantities are functions of released values and public numbers only.
     """
 
     algorithm: Algorithm[Any]
     adversary: ClassVar[Adversary] = Eavesdropper()
     claimed_for: ClassVar[Literal["run", "round"]] = "run"
     norm: ClassVar[Literal["l1", "l2"]] = "l2"
+    covers_traces: ClassVar[bool] = True
 
     @property
     def noise_depends_on_data(self) -> bool:

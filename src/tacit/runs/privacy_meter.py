@@ -100,7 +100,7 @@ class PrivacyMeter:
             reason = f"{self.algorithm.title} does not plan its releases"
         elif math.isinf(spent.max()):
             reason = no_guarantee_reason(lines)
-        return self._statement(lines, spent, reason, self.algorithm.rounds)
+        return self._statement(lines, spent, reason, self.algorithm.rounds, planned=True)
 
     def planned_epsilon(self, rounds: int) -> float | None:
         """The guaranteed ε of the first `rounds` rounds as planned; None if nothing is guaranteed."""
@@ -111,7 +111,9 @@ class PrivacyMeter:
             lines = [line for line in lines if line.step < first]
         return finite_or_none(float(guarantee(lines, self.delta).max())) if lines else None
 
-    def _statement(self, lines: list[Release], spent: Array, reason: str | None, rounds: int) -> Privacy:
+    def _statement(
+        self, lines: list[Release], spent: Array, reason: str | None, rounds: int, *, planned: bool = False
+    ) -> Privacy:
         privacy = self.algorithm.privacy
         by_round = privacy.claimed_for == "round"
         # Unit and relation are those of the releases. Without any, they are those of the plan.
@@ -124,11 +126,11 @@ class PrivacyMeter:
             relation=privacy.sampling(self.task).relation if first is None else first.sampling.relation,
             adversary=privacy.adversary.title,
             reason=reason,
-            note=" ".join(self._notes(lines)) or None,
+            note=" ".join(self._notes(lines, planned)) or None,
             assumes="; ".join(privacy.assumptions) or None,
             per_round=self._worst_round() if by_round and not reason else None,
             claimed_for=privacy.claimed_for,
-            simulated=self.task.noise.simulated,
+            simulated=self.task.noise.simulated and not planned,
             covers_models=self._covers_models,
             per_node=spent,
         )
@@ -138,10 +140,11 @@ class PrivacyMeter:
         """Whether the models consist of released values only."""
         return self.algorithm.declares("models_are_released") and self.task.model.bounded == self.task.d
 
-    def _notes(self, lines: list[Release]) -> list[str]:
+    def _notes(self, lines: list[Release], planned: bool) -> list[str]:
         models = [] if self._covers_models else [_MODELS_NOT_COVERED]
         measured = [_MEASURED] if self.measures else []
-        simulated = [self.task.noise.simulation_note] if self.task.noise.simulation_note else []
+        note = None if planned else self.task.noise.simulation_note  # a plan holds for secret noise, too
+        simulated = [] if note is None else [note]
         return [*self.algorithm.privacy.notes, *models, *measured, *outside_parts(lines), *simulated]
 
     def _plan(self) -> list[Release]:
