@@ -175,6 +175,18 @@ def test_data_with_nan_are_refused(tacit):
     refused(ended, "NaN or infinite value, first at row 7, column 2", left=["mine.npz"])
 
 
+def test_own_records_need_declared_labels(tacit):
+    """The command of the README, with and without labels."""
+    rows = [f"{i % 7},{i % 11},{'ill' if i % 3 else 'healthy'}" for i in range(300)]
+    Path("records.csv").write_text("\n".join(["age,weight,diagnosis", *rows]))
+    own = setting("data=csv", "data.path=records.csv", "data.label=diagnosis", "batch.size=8")
+    refused(tacit("train", *QUICK, *own), "the classes were learnt", "data.labels = [...]", left=["records.csv"])
+    labels = setting('data.labels=["healthy", "ill"]')
+    ended = tacit("train", *QUICK, *own, *labels, *setting("data.split=index"))
+    refused(ended, 'set split = "content"', left=["records.csv"])
+    assert tacit("train", *QUICK, *own, *labels).code == 0
+
+
 def test_values_that_are_not_finite_stop_the_run_and_keep_its_results(tacit):
     ended = tacit("train", *QUICK, *SGP, *setting("algorithm.lr=1e38", "evaluate_every=1"))
     assert (ended.code, ended.out) == (2, "")

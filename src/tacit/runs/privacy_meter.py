@@ -11,6 +11,7 @@ import torch
 from tacit.algorithms import Algorithm
 from tacit.networks import Coordinator
 from tacit.privacy import (
+    NO_PRIVACY,
     Array,
     Privacy,
     Release,
@@ -47,6 +48,17 @@ class PrivacyMeter:
         self.task, self.algorithm, self.delta, self.measures = task, algorithm, delta, measures
         self._coordinator = coordinator or Coordinator()
         self._last: tuple[object, Privacy] | None = None
+
+    def check_data(self) -> None:
+        """Refuse records that were labelled or split by looking at other records, if a guarantee could be stated.
+
+        A release without privacy rules a guarantee out. An algorithm that plans no releases could still state one.
+        """
+        privacy, task = self.algorithm.privacy, self.task
+        sampling = privacy.sampling(task)
+        first = privacy.releases(0, task.nodes, sampling)
+        if not any(release.mechanism.loss is NO_PRIVACY for release in first):
+            task.data.check_public_facts(sampling.relation)
 
     def claim(self, rounds: int) -> float | None:
         """The ε that the formula of the paper claims after `rounds` rounds."""

@@ -2,7 +2,7 @@
 
 from tacit.tasks.clip import Clip
 from tacit.tasks.clipping import ClipNorm, clip_norms
-from tacit.tasks.data import Dataset, datasets
+from tacit.tasks.data import Dataset, Split, datasets, fitting_split
 from tacit.tasks.data.checks import Label
 from tacit.tasks.evaluation import Metrics
 from tacit.tasks.gradients.memory import keep_freed_memory
@@ -22,9 +22,11 @@ __all__ = [
     "Metrics",
     "Model",
     "Sampler",
+    "Split",
     "Task",
     "clip_norms",
     "datasets",
+    "fitting_split",
     "join",
     "keep_freed_memory",
     "models",
