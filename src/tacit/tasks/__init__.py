@@ -6,12 +6,12 @@ from tacit.tasks.data import Dataset, Split, datasets, fitting_split
 from tacit.tasks.data.checks import Label
 from tacit.tasks.evaluation import Metrics
 from tacit.tasks.gradients.memory import keep_freed_memory
-from tacit.tasks.layout import Layout
+from tacit.tasks.layout import Layout, join
 from tacit.tasks.model import Model
 from tacit.tasks.models import models
 from tacit.tasks.sampling import Sampler
 from tacit.tasks.shards import shards
-from tacit.tasks.task import Task, join
+from tacit.tasks.task import Task
 
 __all__ = [
     "Clip",

@@ -29,6 +29,12 @@ class Records:
         self._model, self.data, self.shards = model, data, shards
         self._loader = BatchLoader(data, shards)
 
+    def of_nodes(self, rows: Sequence[int]) -> tuple[Dataset, list[npt.NDArray[np.int64]]]:
+        """Return copies of some nodes' records, and their shards in it."""
+        parts = [self.shards[row] for row in rows]
+        records, positions = np.unique(np.concatenate(parts), return_inverse=True)
+        return self.data.subset(records), np.split(positions, np.cumsum([len(part) for part in parts])[:-1])
+
     def gradient_sum(
         self,
         params: Tensor,
