@@ -177,20 +177,19 @@ def _print_result(learner: GraphLearner, out: Path, verbose: bool) -> None:
         print_line("Parameters: " + ", ".join(f"{key} = {value:.3g}" for key, value in learner.parameters_.items()))
         print_line(learner.privacy_.sentence())
     else:
-        print_line(_privacy_line(learner.privacy_, run.task.noise.simulated))
+        print_line(_privacy_line(learner.privacy_))
         if run.task.noise.simulation_note and run.method.noise is not None:
             print_line(run.task.noise.simulation_note)
     print_line(f"Results: {out}. Report: {out}/report.html")
 
 
-def _privacy_line(privacy: Privacy, simulated: bool) -> str:
+def _privacy_line(privacy: Privacy) -> str:
     from tacit.privacy import rounded_up
 
     if privacy.guaranteed is None:
         return f"No privacy is guaranteed: {privacy.reason}"
     claim = "" if privacy.claimed is None else f" (the paper's formula claims {privacy.claimed:.4g})"
-    guaranteed = "Guaranteed (simulated)" if simulated else "Guaranteed"
     return (
-        f"{guaranteed} ε = {rounded_up(privacy.guaranteed)}{claim}, δ = {privacy.delta:g} per signal (replace one), "
+        f"{privacy.label} ε = {rounded_up(privacy.guaranteed)}{claim}, δ = {privacy.delta:g} per signal (replace one), "
         f"against {privacy.adversary}"
     )

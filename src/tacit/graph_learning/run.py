@@ -20,7 +20,7 @@ from tacit.graph_learning.method import GraphMethod
 from tacit.graph_learning.observer import GraphObserver
 from tacit.graph_learning.signals import Signals
 from tacit.networks import Network
-from tacit.privacy import Privacy, declares, ledger_guarantee
+from tacit.privacy import Privacy, declares, ledger_guarantee, outside_parts
 
 
 class GraphLearningRun:
@@ -129,7 +129,8 @@ class GraphLearningRun:
             relation=task.sampling.relation,
             adversary=plan.adversary,
             reason=reason,
-            note=" ".join([*plan.notes, *simulation]) or None,
+            note=" ".join([*plan.notes, *outside_parts(task.ledger.releases()), *simulation]) or None,
+            simulated=bool(simulation),
             per_node=spent,
         )
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from tacit.errors import TacitError
 from tacit.privacy import Draw
 from tacit.tasks.batch_loader import BatchLoader
 from tacit.tasks.clip import Clip
@@ -92,3 +94,8 @@ class Records:
         factors = torch.where(norms > longest * (1 + 1e-6), longest / norms, 1.0).to(x.dtype)
         shortened = replace(self.data, x=x * factors.view(-1, *[1] * (x.dim() - 1)))
         self._loader = BatchLoader(shortened, self.shards)
+
+
+def refuse_gradient(*args: object, **kwargs: object) -> NoReturn:
+    """Stand in for `Task.gradient` before a run begins."""
+    raise TacitError("Gradients can be computed in start and round only: bind must not depend on the records")

@@ -19,7 +19,7 @@ from tacit.tasks.data import Dataset
 from tacit.tasks.evaluation import Metrics, evaluate
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.model import Model
-from tacit.tasks.records import Records
+from tacit.tasks.records import Records, refuse_gradient
 from tacit.tasks.sampling import Sampler
 from tacit.tasks.sensitivity import mean_gradient_sensitivity
 from tacit.tasks.shards import check_disjoint
@@ -145,7 +145,7 @@ class Task:
         """
         seen = copy.copy(self)
         del seen.__dict__["_records"]
-        seen.gradient = self.gradient if gradients else _refuse_gradient  # type: ignore[method-assign]
+        seen.gradient = self.gradient if gradients else refuse_gradient  # type: ignore[method-assign]
         seen.limit_smoothness = self.limit_smoothness  # type: ignore[method-assign]
         return seen
 
@@ -172,12 +172,7 @@ class Task:
         later gradients even if it is not drawn, so there is no amplification by sampling.
         """
         drawn = self.sampler.sampling
-        return drawn if self._all_parameters_bounded else Sampling("none", np.ones(self.n), drawn.relation)
-
-    @property
-    def _all_parameters_bounded(self) -> bool:
-        """Whether every parameter of a node is trained with clipped gradients, and none without noise."""
-        return self.model.bounded == self.d
+        return drawn if self.model.bounded == self.d else Sampling("none", np.ones(self.n), drawn.relation)
 
     def gradient(
         self,
@@ -241,9 +236,8 @@ class Task:
 
     def sensitivity(self, clip: Clip) -> npt.NDArray[np.float64]:
         """Return the sensitivity (n,) of the mean gradient to one record."""
-        return mean_gradient_sensitivity(
-            clip, self.sampler, self.sizes, exact_parameters=not self._all_parameters_bounded
-        )
+        exact_parameters = self.model.bounded < self.d
+        return mean_gradient_sensitivity(clip, self.sampler, self.sizes, exact_parameters=exact_parameters)
 
     def full_gradient(self, params: Tensor) -> Tensor:
         """Return ∇f_i (n, d) over all records of each node, at one parameter vector (d,).
@@ -255,7 +249,3 @@ class Task:
     def evaluate(self, params: Tensor) -> Metrics:
         """Return loss and accuracy of one model (d,) on the test set. The accuracy of a loss function is NaN."""
         return evaluate(self.model, params, self.data.test_x, self.data.test_y, self.dtype)
-
-
-def _refuse_gradient(*args: object, **kwargs: object) -> NoReturn:
-    raise TacitError("Gradients can be computed in start and round only: bind must not depend on the records")
