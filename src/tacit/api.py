@@ -16,8 +16,8 @@ from tacit.errors import TacitError
 from tacit.graph_learning import graph_methods
 from tacit.graphs import Graph, from_networkx
 from tacit.reports import ReportPage
-from tacit.runs import PYTHON_OBJECT_PREFIX, Config, Observer, ProgressBar, Run, UserParts, from_config
-from tacit.tasks import Dataset, Model
+from tacit.runs import PYTHON_OBJECT_PREFIX, Config, Observer, ProgressBar, Run, UserParts, batch_relation, from_config
+from tacit.tasks import Dataset, Model, fitting_split
 
 
 def train(
@@ -49,7 +49,8 @@ def train(
 
     Args:
         model: A name, a `torch.nn.Module`, or a `tacit.Model`.
-        data: A name, arrays (x, y), or a `tacit.Dataset`.
+        data: A name, a `tacit.Dataset`, or arrays (x, y), whose classes are learnt from y. A guarantee needs declared
+            classes: `Dataset.from_arrays(x, y, labels=[...])`.
         algorithm: A name, or an `Algorithm`.
         graph: A name, a `tacit.Graph`, or a networkx graph.
         nodes: The number of nodes of a graph given by name.
@@ -100,6 +101,8 @@ def train(
     if resume and out is None:
         raise TacitError("resume=True needs out=, the folder of the run to resume")
     refuse_graph_method(config)
+    if not isinstance(data, str | Dataset):
+        data = Dataset.from_arrays(*data, split=fitting_split(batch_relation(config.batch)))
     parts = _objects(data, sharding, model, graph, algorithm)
     folder = None if out is None else Path(out)
     bar = [ProgressBar()] if progress else []
@@ -117,15 +120,13 @@ def _name(part: object) -> dict[str, str]:
 
 
 def _objects(
-    data: str | Dataset | tuple[npt.ArrayLike, npt.ArrayLike],
+    data: str | Dataset,
     sharding: str | Sequence[npt.NDArray[np.int64]],
     model: str | nn.Module | Model,
     graph: str | Graph | nx.Graph,
     algorithm: str | Algorithm[Any],
 ) -> UserParts:
     """The parts that are not names."""
-    if not isinstance(data, str | Dataset):
-        data = Dataset.from_arrays(*data)
     if not isinstance(graph, str | Graph):
         graph = from_networkx(graph)
     return UserParts(

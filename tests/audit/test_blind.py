@@ -7,7 +7,7 @@ import torch
 
 from tacit.algorithms import algorithms, const_d2p
 from tacit.audit import audit, audit_algorithm, audit_graph_learner
-from tacit.audit.gallery import RealisedBatchSize
+from tacit.audit.broken_mechanisms import RealisedBatchSize
 from tacit.graph_learning import PPGL
 from tacit.privacy import Noise
 from tacit.runs import Batch, Config, PrivacyTarget

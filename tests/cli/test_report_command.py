@@ -3,7 +3,7 @@
 from tests.cli.conftest import NO_TARGET, QUICK, setting
 
 
-def test_page_of_one_run_and_of_several(tacit, tmp_path):
+def test_report_of_one_run_and_of_several(tacit, tmp_path):
     for name in ("one", "two"):
         assert tacit("train", *QUICK, *NO_TARGET, *setting("algorithm.noise_multiplier=2"), "--out", name).code == 0
     before = (tmp_path / "one/report.html").read_bytes()

@@ -1,4 +1,4 @@
-"""`tacit train --workers`: several processes make the same run as one, also when they are killed and resumed."""
+"""`tacit train --workers`: several processes give the same run as one, also if they are killed and resumed."""
 
 import json
 import os
@@ -89,7 +89,7 @@ def test_killed_interrupted_and_resumed_workers_equal_one_process(tacit, tmp_pat
         assert [*first.rates, *second.rates] == both.rates.tolist()
         assert [*first.multipliers, *second.multipliers] == both.multipliers.tolist()
     pages = [RunRecord.read(folder) for folder in (parts[0], one)]
-    assert pages[0].releases == pages[1].releases  # from all ledgers that are there
+    assert pages[0].releases == pages[1].releases  # from the ledgers of all ranks
     assert (parts[0] / "report.html").is_file()
 
 
@@ -101,7 +101,7 @@ def test_values_that_are_not_finite_are_reported_once(tmp_path):
     assert "has values that are not finite" in errors
 
 
-def test_torchrun_and_a_budget_that_stops_all_ranks_together(tacit, tmp_path):
+def test_a_budget_stops_all_ranks_of_torchrun_together(tacit, tmp_path):
     """Nodes have different sizes; the one that exhausts the budget is hosted by one rank, and all ranks stop."""
     spend = [
         *QUICK,

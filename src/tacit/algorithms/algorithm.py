@@ -43,7 +43,7 @@ class Algorithm(ABC, Generic[S]):
         models_are_released: Whether `models` returns functions of released values and public numbers only, as far as
             all parameters are bounded. Without this declaration the guarantee does not cover the models.
         exact_values_stay_local: Whether values from `Bounded.use_locally` never influence a message. Without this
-            declaration a run that uses such values has no guarantee.
+            declaration a run that uses such values has no guarantee. Subclasses do not inherit declarations.
         rounds: Number of rounds, the paper's K, T or R; set by the run.
         share: Patterns of the names of the parameters that nodes share; None shares all.
         local: Whether parameters that are not shared learn from gradients with the same noise ("private") or from
@@ -98,13 +98,6 @@ class Algorithm(ABC, Generic[S]):
         in numerator and weight alike.
         """
         return False
-
-    def declares(self, statement: Literal["models_are_released", "exact_values_stay_local"]) -> bool:
-        """Whether the algorithm's own class makes a statement; `tacit check` tests it.
-
-        A class does not inherit such statements, because it may change the update.
-        """
-        return vars(type(self)).get(statement) is True
 
     def traces(self, state: S) -> dict[str, Tensor]:
         """Return quantities to plot over the rounds, each with one number per hosted node (n,)."""

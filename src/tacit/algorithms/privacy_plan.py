@@ -30,6 +30,7 @@ class PrivacyPlan:
 
     Attributes:
         algorithm: The algorithm whose releases are planned.
+        unit: What the planned releases protect, which is what audits change. Statements take it from the ledger.
         adversary: Whom the guarantee holds against. It knows all data except the protected unit.
         claimed_for: Whether the paper's claim is for the whole "run" or for each "round".
         norm: The norm in which sensitivities are bounded.
@@ -37,6 +38,7 @@ class PrivacyPlan:
     """
 
     algorithm: Algorithm[Any]
+    unit: ClassVar[Unit] = "record"
     adversary: ClassVar[Adversary] = Eavesdropper()
     claimed_for: ClassVar[Literal["run", "round"]] = "run"
     norm: ClassVar[Literal["l1", "l2"]] = "l2"
@@ -64,10 +66,6 @@ class PrivacyPlan:
     def releases(self, t: int, nodes: Nodes, sampling: Sampling) -> list[Release]:
         """Return what the given nodes release in round t, in order; `sampling` is that of `sampling(task)`."""
         return []
-
-    def unit(self, nodes: Nodes, sampling: Sampling) -> Unit:
-        """What the planned releases protect: a "record", or all data of a "node"."""
-        return next((release.unit for release in self.releases(0, nodes, sampling)), "record")
 
     def paper_noise(self, sampling: Sampling, epsilon: float, delta: float) -> Array:
         """The noise scale per node that the paper's own formula gives for a claimed ε."""

@@ -66,10 +66,10 @@ def canary_task(
         dtype=torch.float64,
         repeats=True,
     )
-    sampling = plan.sampling(task([np.zeros(records, np.int64)]))
-    alternative = _OPPOSITE if sampling.relation == "replace-one" and not plan.noise_depends_on_data else ABSENT
+    relation = plan.sampling(task([np.zeros(records, np.int64)])).relation
+    alternative = _OPPOSITE if relation == "replace-one" and not plan.noise_depends_on_data else ABSENT
     shards = np.full((trials, nodes, records), _OTHER)
-    canaries = records if plan.unit(np.zeros(1, np.int64), sampling) == "node" else 1
+    canaries = records if plan.unit == "node" else 1
     shards[:, 0, :canaries] = np.where(included, _CANARY, alternative)[:, None]
     return task(list(shards.reshape(trials * nodes, records))), included
 

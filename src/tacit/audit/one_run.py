@@ -81,8 +81,7 @@ def audit_one_run(
 
 def _check(run: Run, canaries: int, node: int) -> None:
     """Raise TacitError if the run has no records to protect, or canaries or node are invalid."""
-    plan = run.algorithm.privacy
-    if plan.unit(run.task.nodes, plan.sampling(run.task)) != "record":
+    if run.algorithm.privacy.unit != "record":
         raise TacitError(
             f"{run.algorithm.title} protects whole nodes, but an audit in one run needs records as canaries"
         )

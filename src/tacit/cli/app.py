@@ -66,7 +66,7 @@ def main() -> None:
         except TacitError as error:
             _fail(str(error))
         except OSError as error:
-            _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
+            _fail(f"{error.filename or 'File system error'}: {error.strerror or error}")
         except MemoryError:
             _fail(_OUT_OF_MEMORY)
         except Exception as error:

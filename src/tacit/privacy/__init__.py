@@ -7,6 +7,7 @@ from tacit.privacy.accounting import calibrate, epsilon, guarantee, joint_epsilo
 from tacit.privacy.adversary import Adversary, Coalition, Eavesdropper, MetricReader, ModelHolder
 from tacit.privacy.bounded import Bounded, ReleaseContext
 from tacit.privacy.budget import Budget
+from tacit.privacy.declarations import declares
 from tacit.privacy.gdp import epsilon_to_mu, mu_to_epsilon
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.mechanisms import (
@@ -74,6 +75,7 @@ __all__ = [
     "Unproven",
     "calibrate",
     "calibrate_noise",
+    "declares",
     "epsilon",
     "epsilon_to_mu",
     "guarantee",

@@ -13,7 +13,7 @@ import numpy as np
 from tacit.privacy.accounting import guarantee
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.mechanisms import NO_PRIVACY
-from tacit.privacy.release import Array, Release, Unit
+from tacit.privacy.release import Array, Release
 from tacit.privacy.sampling import Relation
 
 _NEIGHBOURS = {
@@ -55,7 +55,7 @@ class Privacy:
     guaranteed: float | None
     claimed: float | None
     delta: float
-    unit: Unit = "record"
+    unit: str = "record"
     relation: Relation = "add-remove"
     adversary: str = "an eavesdropper on every link"
     reason: str | None = None

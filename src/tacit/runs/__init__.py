@@ -23,7 +23,16 @@ from tacit.runs.evaluator import Evaluator
 from tacit.runs.finished_run import FinishedRun, has_ended, ledger_files, read_table, require_files
 from tacit.runs.observer import Observer, Row
 from tacit.runs.parallel import run_in_parallel
-from tacit.runs.parts import UserParts, build_algorithm, build_graph, build_model, build_task, check_names
+from tacit.runs.parts import (
+    UserParts,
+    batch_relation,
+    build_algorithm,
+    build_data,
+    build_graph,
+    build_model,
+    build_task,
+    check_names,
+)
 from tacit.runs.privacy_meter import PrivacyMeter, finite_or_none
 from tacit.runs.privacy_target import apply_privacy_target
 from tacit.runs.progress import ProgressBar, progress_counter
@@ -58,7 +67,9 @@ __all__ = [
     "UserParts",
     "apply_privacy_target",
     "apply_setting",
+    "batch_relation",
     "build_algorithm",
+    "build_data",
     "build_graph",
     "build_model",
     "build_task",

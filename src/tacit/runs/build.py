@@ -16,7 +16,9 @@ from tacit.runs.parts import (
     Shards,
     UserParts,
     adapt_model,
+    batch_relation,
     build_algorithm,
+    build_data,
     build_graph,
     build_model,
     build_shards,
@@ -27,7 +29,7 @@ from tacit.runs.parts import (
 from tacit.runs.privacy_target import apply_privacy_target
 from tacit.runs.run import Run
 from tacit.runs.run_folder import RunFolder
-from tacit.tasks import Dataset, Model, datasets
+from tacit.tasks import Dataset, Model
 
 
 def from_config(
@@ -83,7 +85,7 @@ def _complete(config: Config, parts: UserParts) -> _Complete:
     algorithm = (parts.algorithm or build_algorithm(config.algorithm)).with_rounds(config.rounds)
     graph = parts.graph or build_graph(config.graph)
     require(graph, *algorithm.needs, who=algorithm.title)
-    data = parts.data or datasets.build(config.data.name, config.data.parameters)
+    data = parts.data or build_data(config.data, batch_relation(config.batch))
     shards = parts.sharding or build_shards(config.sharding, data, graph.nodes, config.seed)
     check_shards(shards, len(data.y), graph.nodes)
     model = build_model(config, data, algorithm) if parts.model is None else adapt_model(parts.model, algorithm)

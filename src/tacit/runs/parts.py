@@ -15,11 +15,12 @@ from torch import nn
 from tacit.algorithms import Algorithm, algorithms
 from tacit.errors import TacitError
 from tacit.graphs import Dropout, Graph, graphs
-from tacit.privacy import Ledger, Noise
+from tacit.privacy import Ledger, Noise, Relation, SamplingKind, sampling_kinds
 from tacit.registry import invalid
 from tacit.runs.config import (
     PART_SECTIONS,
     PYTHON_OBJECT_PREFIX,
+    Batch,
     Config,
     ConfigSection,
     DropoutKeys,
@@ -27,7 +28,7 @@ from tacit.runs.config import (
     RegularisationKeys,
     SharingKeys,
 )
-from tacit.tasks import Dataset, Model, Task, datasets, models, shards
+from tacit.tasks import Dataset, Model, Task, datasets, fitting_split, models, shards
 
 Shards = list[npt.NDArray[np.int64]]
 K = TypeVar("K", bound=ConfigSection)
@@ -98,6 +99,24 @@ def build_algorithm(part: NamedPart) -> Algorithm[Any]:
     if algorithm.share is not None and not algorithm.partial:
         raise TacitError(f"{algorithm.title} shares all parameters: remove algorithm.share")
     return algorithm
+
+
+def batch_relation(batch: Batch) -> Relation:
+    """The relation for which these batches are accounted: the given one, or the default of their sampling."""
+    kind = sampling_kinds.registered("none" if batch.size is None else batch.sampling)
+    assert isinstance(kind, type)
+    assert issubclass(kind, SamplingKind)
+    return batch.relation or kind.relations[0]
+
+
+def build_data(part: NamedPart, relation: Relation) -> Dataset:
+    """The data that a config names. A user's file is split as the relation of the run needs it, unless the config says.
+
+    A split that does not fit is refused where the run begins, if the run could state a guarantee.
+    """
+    can_split = part.name in datasets and "split" in datasets.options(part.name)
+    chosen = {"split": fitting_split(relation)} if can_split else {}
+    return datasets.build(part.name, {**chosen, **part.parameters})
 
 
 def build_model(config: Config, data: Dataset, algorithm: Algorithm[Any]) -> Model:

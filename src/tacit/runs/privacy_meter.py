@@ -11,9 +11,11 @@ import torch
 from tacit.algorithms import Algorithm
 from tacit.networks import Coordinator
 from tacit.privacy import (
+    NO_PRIVACY,
     Array,
     Privacy,
     Release,
+    declares,
     guarantee,
     ledger_guarantee,
     no_guarantee_reason,
@@ -47,6 +49,17 @@ class PrivacyMeter:
         self._coordinator = coordinator or Coordinator()
         self._last: tuple[object, Privacy] | None = None
 
+    def check_data(self) -> None:
+        """Refuse records that were labelled or split by looking at other records, if a guarantee could be stated.
+
+        A release without privacy rules a guarantee out. An algorithm that plans no releases could still state one.
+        """
+        privacy, task = self.algorithm.privacy, self.task
+        sampling = privacy.sampling(task)
+        first = privacy.releases(0, task.nodes, sampling)
+        if not any(release.mechanism.loss is NO_PRIVACY for release in first):
+            task.data.check_public_facts(sampling.relation)
+
     def claim(self, rounds: int) -> float | None:
         """The ε that the formula of the paper claims after `rounds` rounds."""
         if rounds == 0:
@@ -60,7 +73,7 @@ class PrivacyMeter:
         ledger = self.task.ledger
         version = (rounds, len(ledger), list(ledger.values.rows()))
         if self._last is None or self._last[0] != version:
-            stays = self.algorithm.declares("exact_values_stay_local")
+            stays = declares(self.algorithm, "exact_values_stay_local")
             spent, reason = ledger_guarantee(ledger, self.delta, exact_values_stay_local=stays)
             self._last = version, self._worst(self._statement(list(ledger.releases()), spent, reason, rounds))
         return self._last[1]
@@ -88,7 +101,7 @@ class PrivacyMeter:
             reason = f"{self.algorithm.title} does not plan its releases"
         elif math.isinf(spent.max()):
             reason = no_guarantee_reason(lines)
-        return self._statement(lines, spent, reason, self.algorithm.rounds)
+        return self._statement(lines, spent, reason, self.algorithm.rounds, planned=True)
 
     def planned_epsilon(self, rounds: int) -> float | None:
         """The guaranteed ε of the first `rounds` rounds as planned; None if nothing is guaranteed."""
@@ -99,7 +112,9 @@ class PrivacyMeter:
             lines = [line for line in lines if line.step < first]
         return finite_or_none(float(guarantee(lines, self.delta).max())) if lines else None
 
-    def _statement(self, lines: list[Release], spent: Array, reason: str | None, rounds: int) -> Privacy:
+    def _statement(
+        self, lines: list[Release], spent: Array, reason: str | None, rounds: int, *, planned: bool = False
+    ) -> Privacy:
         privacy = self.algorithm.privacy
         by_round = privacy.claimed_for == "round"
         # Unit and relation are those of the releases. Without any, they are those of the plan.
@@ -112,11 +127,11 @@ class PrivacyMeter:
             relation=privacy.sampling(self.task).relation if first is None else first.sampling.relation,
             adversary=privacy.adversary.title,
             reason=reason,
-            note=" ".join(self._notes(lines)) or None,
+            note=" ".join(self._notes(lines, planned)) or None,
             assumes="; ".join(privacy.assumptions) or None,
             per_round=self._worst_round() if by_round and not reason else None,
             claimed_for=privacy.claimed_for,
-            simulated=self.task.noise.simulated,
+            simulated=self.task.noise.simulated and not planned,
             covers_models=self._covers_models,
             per_node=spent,
         )
@@ -124,12 +139,13 @@ class PrivacyMeter:
     @property
     def _covers_models(self) -> bool:
         """Whether the models consist of released values only."""
-        return self.algorithm.declares("models_are_released") and self.task.model.bounded == self.task.d
+        return declares(self.algorithm, "models_are_released") and self.task.model.bounded == self.task.d
 
-    def _notes(self, lines: list[Release]) -> list[str]:
+    def _notes(self, lines: list[Release], planned: bool) -> list[str]:
         models = [] if self._covers_models else [_MODELS_NOT_COVERED]
         measured = [_MEASURED] if self.measures else []
-        simulated = [self.task.noise.simulation_note] if self.task.noise.simulation_note else []
+        note = None if planned else self.task.noise.simulation_note  # a plan holds for secret noise, too
+        simulated = [] if note is None else [note]
         return [*self.algorithm.privacy.notes, *models, *measured, *outside_parts(lines), *simulated]
 
     def _plan(self) -> list[Release]:

@@ -69,6 +69,7 @@ class Run:
         self.interrupted = False
         self._began = time.monotonic()
         self._meter = self._new_meter()
+        self._meter.check_data()
         self.checkpoint = self._after(0, algorithm.start(task.without_records(), network.graph))
 
     @property

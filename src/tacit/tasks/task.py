@@ -19,8 +19,9 @@ from tacit.tasks.data import Dataset
 from tacit.tasks.evaluation import Metrics, evaluate
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.model import Model
-from tacit.tasks.records import Records
+from tacit.tasks.records import Records, refuse_gradient
 from tacit.tasks.sampling import Sampler
+from tacit.tasks.sensitivity import mean_gradient_sensitivity
 from tacit.tasks.shards import check_disjoint
 
 
@@ -127,12 +128,9 @@ class Task:
             rows: The rows of the nodes to host.
             ledger: The ledger of the new task; None: a new one in memory.
         """
-        parts = [self.shards[row] for row in rows]
-        records, positions = np.unique(np.concatenate(parts), return_inverse=True)
         return self._with_same_settings(
             copy.deepcopy(self.model),
-            self.data.subset(records),
-            np.split(positions, np.cumsum([len(part) for part in parts])[:-1]),
+            *self._records.of_nodes(rows),
             noise=self.noise,
             public=self.public,
             ledger=ledger,
@@ -147,7 +145,7 @@ class Task:
         """
         seen = copy.copy(self)
         del seen.__dict__["_records"]
-        seen.gradient = self.gradient if gradients else _refuse_gradient  # type: ignore[method-assign]
+        seen.gradient = self.gradient if gradients else refuse_gradient  # type: ignore[method-assign]
         seen.limit_smoothness = self.limit_smoothness  # type: ignore[method-assign]
         return seen
 
@@ -174,12 +172,7 @@ class Task:
         later gradients even if it is not drawn, so there is no amplification by sampling.
         """
         drawn = self.sampler.sampling
-        return drawn if self._all_parameters_bounded else Sampling("none", np.ones(self.n), drawn.relation)
-
-    @property
-    def _all_parameters_bounded(self) -> bool:
-        """Whether every parameter of a node is trained with clipped gradients, and none without noise."""
-        return self.model.bounded == self.d
+        return drawn if self.model.bounded == self.d else Sampling("none", np.ones(self.n), drawn.relation)
 
     def gradient(
         self,
@@ -242,20 +235,9 @@ class Task:
         return ReleaseContext(self.nodes, self.ledger, self.noise, self.on_release)
 
     def sensitivity(self, clip: Clip) -> npt.NDArray[np.float64]:
-        """Return the sensitivity (n,) of the mean gradient to one record.
-
-        It is C / B if a record is added or removed and 2C / B if it is replaced. A clipped *batch* can change by 2C.
-        If local parameters are trained without noise, a record influences them and through them the gradients of all
-        other records. Each of these can then change by 2C.
-        """
-        bound = np.broadcast_to(np.asarray(clip.bound, np.float64), (self.n,))
-        if clip.per == "batch":
-            return 2.0 * bound
-        added = self.sampler.sampling.relation == "add-remove"
-        if self._all_parameters_bounded:
-            return (1.0 if added else 2.0) * bound / self.sampler.batch
-        largest_batch = self.sizes if self.sampler.kind == "poisson" else self.sampler.batch
-        return (2.0 * largest_batch + (1.0 if added else 0.0)) * bound / self.sampler.batch
+        """Return the sensitivity (n,) of the mean gradient to one record."""
+        exact_parameters = self.model.bounded < self.d
+        return mean_gradient_sensitivity(clip, self.sampler, self.sizes, exact_parameters=exact_parameters)
 
     def full_gradient(self, params: Tensor) -> Tensor:
         """Return ∇f_i (n, d) over all records of each node, at one parameter vector (d,).
@@ -267,12 +249,3 @@ class Task:
     def evaluate(self, params: Tensor) -> Metrics:
         """Return loss and accuracy of one model (d,) on the test set. The accuracy of a loss function is NaN."""
         return evaluate(self.model, params, self.data.test_x, self.data.test_y, self.dtype)
-
-
-def _refuse_gradient(*args: object, **kwargs: object) -> NoReturn:
-    raise TacitError("Gradients can be computed in start and round only: bind must not depend on the records")
-
-
-def join(shared: Tensor, local: Tensor | None) -> Tensor:
-    """Join shared and local parameters to models (n, d). Without local parameters, nothing is copied."""
-    return shared if local is None or not local.shape[1] else torch.cat([shared, local], 1)

@@ -94,7 +94,9 @@ class NodeAccuracy(Metric):
         if not task.model.classifies:
             raise TacitError("node_accuracy can be measured only for classifiers: remove it from measure")
 
-    def measure(self, evaluation: Evaluation) -> float:
+    def measure(self, evaluation: Evaluation) -> float | None:
+        if not len(evaluation.task.data.test_y):
+            return None
         each = [[evaluation.task.evaluate(model).accuracy] for model in evaluation.models]
         return float(evaluation.network.mean(torch.tensor(each, dtype=torch.float64)))
 
