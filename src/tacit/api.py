@@ -29,6 +29,7 @@ def train(
     nodes: int = 10,
     rounds: int = 200,
     seed: int = 0,
+    noise: Literal["simulated", "secret"] = "simulated",
     batch: int | None = 32,
     sampling: Literal["poisson", "without-replacement", "permutation"] = "poisson",
     relation: Literal["add-remove", "replace-one"] | None = None,
@@ -37,13 +38,18 @@ def train(
     delta: float = 1e-5,
     calibration: Literal["guaranteed", "paper"] = "guaranteed",
     budget: float | None = None,
+    population: str | None = None,
+    population_budget: float | None = None,
     evaluate_every: int | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     progress: bool = False,
     observers: Sequence[Observer] = (),
 ) -> Run:
-    """Train a model over a graph of nodes in simulation, and account for its privacy.
+    """Train a model over a graph of nodes in this process, and account for its privacy.
+
+    By default this is a simulation, which protects nobody. With `noise="secret"` the noise is real, and the run is
+    added to the records ledger, which adds up all such runs on the same records.
 
     Data, sharding, model, graph and algorithm are registered names (`tacit list`) or your own objects.
 
@@ -56,6 +62,8 @@ def train(
         nodes: The number of nodes of a graph given by name.
         rounds: The number of rounds.
         seed: Determines initial parameters, batches and noise: the same seed gives the same run.
+        noise: "simulated" derives noise and batches from the seed; "secret" from a key of the operating system that is
+            not stored, so that the run cannot be resumed.
         batch: The (expected) batch size per node; None uses all records of a node in every step.
         sampling: How batches are drawn.
         relation: Neighbouring data sets: one record added or removed, or one record replaced. The default is
@@ -66,6 +74,8 @@ def train(
         calibration: "guaranteed" makes `epsilon` the guaranteed ε; "paper" uses the paper's formula.
         budget: Stop before the first release that would exceed this guaranteed ε. The default is a guaranteed
             `epsilon`.
+        population: With secret noise: the name of the population of these records. Declare it if they change.
+        population_budget: With secret noise: refuse the run if all runs on the population would exceed this ε.
         evaluate_every: Rounds between two evaluations; by default there are about 20 evaluations.
         out: A new folder for config, ledger, history, models, checkpoint and report. By default nothing is written.
         resume: Continue the run in `out` from its last checkpoint, with the same arguments as before.
@@ -86,6 +96,7 @@ def train(
     config = Config.parse(
         {
             "seed": seed,
+            "noise": noise,
             "rounds": rounds,
             "evaluate_every": evaluate_every,
             "data": _name(data),
@@ -94,7 +105,14 @@ def train(
             "graph": {**_name(graph), **({"nodes": nodes} if isinstance(graph, str) else {})},
             "algorithm": _name(algorithm),
             "batch": {"size": batch, "sampling": sampling, "relation": relation},
-            "privacy": {"epsilon": epsilon, "delta": delta, "calibration": calibration, "budget": budget},
+            "privacy": {
+                "epsilon": epsilon,
+                "delta": delta,
+                "calibration": calibration,
+                "budget": budget,
+                "population": population,
+                "population_budget": population_budget,
+            },
         },
         "tacit.train",
     )
@@ -106,7 +124,8 @@ def train(
     parts = _objects(data, sharding, model, graph, algorithm)
     folder = None if out is None else Path(out)
     bar = [ProgressBar()] if progress else []
-    return from_config(config, parts, out=folder, resume=resume, observers=[*bar, ReportPage(), *observers]).go()
+    followers = [*bar, ReportPage(), *observers]
+    return from_config(config, parts, out=folder, resume=resume, observers=followers, secret_noise=True).go()
 
 
 def refuse_graph_method(config: Config) -> None:

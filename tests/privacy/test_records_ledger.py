@@ -122,6 +122,12 @@ def test_a_second_name_for_the_same_records_is_refused():
         SecretRun(plan(), population="ward-8").reservation.check()
 
 
+@pytest.mark.parametrize("name", ["", " ", "#1"])
+def test_names_that_could_be_numbers_are_refused(name):
+    with pytest.raises(TacitError, match="must not be empty or begin with #"):
+        SecretRun(plan(), population=name).reservation.check()
+
+
 def test_a_crashed_run_counts_in_full():
     """It has released two of twenty values. No one knows whether the others left too."""
     crashed = SecretRun(plan())

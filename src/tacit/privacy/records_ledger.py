@@ -154,6 +154,8 @@ def _population(db: sqlite3.Connection, records: str, name: str | None) -> int:
     """Return the number of the population of these records, as declared or as recorded before."""
     find = "SELECT population.id, name, epsilon FROM records JOIN population ON population = population.id "
     recorded = db.execute(find + "WHERE digest = ?", (records,)).fetchone()
+    if name is not None and (not name.strip() or name.startswith("#")):
+        raise TacitError(f'The name of a population must not be empty or begin with #, got "{name}"')
     declared = name and db.execute("SELECT id FROM population WHERE name = ?", (name,)).fetchone()
     if recorded is None:
         declared = declared or db.execute("INSERT INTO population (name) VALUES (?) RETURNING id", (name,)).fetchone()

@@ -112,7 +112,8 @@ def by_digest(labels: Indices, features: NDArray[np.float32], nodes: int, seed: 
         blake2b(row.tobytes() + label.tobytes(), digest_size=8, key=key).digest()
         for row, label in zip(content, labels, strict=True)
     ]
-    return _by_owner(np.frombuffer(b"".join(digests), "<u8") % np.uint64(nodes), nodes)
+    owner = np.frombuffer(b"".join(digests), "<u8") % np.uint64(nodes)
+    return _by_owner(owner.astype(np.int64), nodes)
 
 
 @shards.register("classes")
