@@ -81,7 +81,7 @@ def test_batch_engines_are_refused_for_modules_that_may_mix_records(name, engine
 @pytest.mark.parametrize("mix", [centred, ordered, attended, shifted])
 @pytest.mark.parametrize("size", [1, 2, 3, 16])
 def test_visible_mixing_is_refused(mix, size):
-    """The old check looked at two records once, so that mixing from three records on passed."""
+    """Two records are not enough: mixing may begin with three."""
     x, _, y, weight = neighbours()
     module = nn.Sequential(nn.Linear(4, 3), nn.Identity())
     module[1].forward = above(size, mix)
@@ -104,7 +104,7 @@ def test_a_softmax_over_the_records_is_refused():
 def test_a_refusal_does_not_depend_on_the_records():
     """The check uses random batches of the same form."""
     x, other, y, weight = neighbours()
-    other[0, :2] = 1e4  # the old check looked at these
+    other[0, :2] = 1e4  # also the first two
     module = nn.Sequential(nn.Linear(4, 3), nn.Identity())
     module[1].forward = loud
     params = Model(module).initial()[None].double()
