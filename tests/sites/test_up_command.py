@@ -38,11 +38,9 @@ def test_output_of_a_finished_run(tacit_up, folder):
     assert done.exit_code == 0
     result, privacy, paths = done.stdout.splitlines()
     assert result == "hospitals: all 2 sites finished 10 rounds, mean accuracy 75.0 %"
-    assert privacy.startswith(
-        "Site with the largest ε: Guaranteed (simulated) ε = 3.5, δ = 0.0001 per record (add or remove one)"
-    )
+    assert privacy.startswith("Site with the largest ε: Guaranteed ε = 3.5, δ = 0.0001 per record (add or remove one)")
     assert paths == f"Results: {folder}."
-    assert " of 10  2 " in done.stderr.splitlines()[0]
+    assert re.match(r"round \d+ of 10  [12] ", done.stderr.splitlines()[0])
 
 
 def test_json_output(tacit_up):
