@@ -11,6 +11,7 @@ from tacit import train
 from tacit.audit import ProfilePoint, audit
 from tacit.reports import RunRecord
 from tacit.runs import Config
+from tacit.tasks import Dataset
 from tests.cli.conftest import QUICK
 
 SMALL = ("--trials", "400", "--rounds", "2")
@@ -85,7 +86,7 @@ def test_invalid_folders_and_options_are_refused_before_the_attack(tacit, run, t
 def test_a_run_with_a_python_object_cannot_be_audited_from_its_folder(tacit, tmp_path):
     x = np.random.default_rng(0).normal(size=(60, 4))
     train(
-        data=(x, (x[:, 0] > 0).astype(int)),
+        data=Dataset.from_arrays(x, (x[:, 0] > 0).astype(int), labels=[0, 1]),
         nodes=3,
         rounds=2,
         batch=4,

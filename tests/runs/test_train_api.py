@@ -104,7 +104,7 @@ def test_progress_goes_to_standard_error(capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert "round 6 of 6" in err
-    assert "guaranteed ε" in err
+    assert "guaranteed (simulated) ε" in err
 
 
 @pytest.mark.parametrize(

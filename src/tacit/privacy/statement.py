@@ -77,7 +77,7 @@ class Privacy:
     @property
     def label(self) -> str:
         """The word that belongs before every guaranteed ε."""
-        return "Guaranteed (simulated)" if self.simulated else "Guaranteed"
+        return "Guaranteed (simulated)" if self.simulated and self.guaranteed is not None else "Guaranteed"
 
     @property
     def total_sentence(self) -> str:

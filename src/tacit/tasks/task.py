@@ -87,9 +87,8 @@ class Task:
         self.ledger = Ledger() if ledger is None else ledger
         self.sizes = np.array([len(shard) for shard in shards], np.int64)
         if self.sizes.min() < 1:
-            raise TacitError(
-                f"node {self.nodes[self.sizes.argmin()]} has no records; use fewer nodes or another sharding"
-            )
+            empty = self.nodes[self.sizes.argmin()]
+            raise TacitError(f"node {empty} has no records; use fewer nodes or another sharding")
         if not repeats:
             check_disjoint(shards)
         self._with_same_settings = partial(
