@@ -15,6 +15,7 @@ from tacit.algorithms import Algorithm
 from tacit.errors import TacitError
 from tacit.graph_learning import graph_methods
 from tacit.graphs import Graph, from_networkx
+from tacit.privacy import Relation
 from tacit.reports import ReportPage
 from tacit.runs import PYTHON_OBJECT_PREFIX, Config, Observer, ProgressBar, Run, UserParts, batch_relation, from_config
 from tacit.tasks import Dataset, Model, fitting_split
@@ -93,38 +94,25 @@ def train(
         >>> run.privacy.guaranteed <= 2.0, len(run.models), run.history[-1]["round"]
         (True, 4, 5)
     """
+    general = {"seed": seed, "noise": noise, "rounds": rounds, "evaluate_every": evaluate_every}
+    named = {"data": data, "sharding": sharding, "model": model, "algorithm": algorithm}
+    records = {"population": population, "population_budget": population_budget}
     config = Config.parse(
         {
-            "seed": seed,
-            "noise": noise,
-            "rounds": rounds,
-            "evaluate_every": evaluate_every,
-            "data": _name(data),
-            "sharding": _name(sharding),
-            "model": _name(model),
+            **general,
+            **{kind: _name(part) for kind, part in named.items()},
             "graph": {**_name(graph), **({"nodes": nodes} if isinstance(graph, str) else {})},
-            "algorithm": _name(algorithm),
             "batch": {"size": batch, "sampling": sampling, "relation": relation},
-            "privacy": {
-                "epsilon": epsilon,
-                "delta": delta,
-                "calibration": calibration,
-                "budget": budget,
-                "population": population,
-                "population_budget": population_budget,
-            },
+            "privacy": {"epsilon": epsilon, "delta": delta, "calibration": calibration, "budget": budget, **records},
         },
         "tacit.train",
     )
     if resume and out is None:
         raise TacitError("resume=True needs out=, the folder of the run to resume")
     refuse_graph_method(config)
-    if not isinstance(data, str | Dataset):
-        data = Dataset.from_arrays(*data, split=fitting_split(batch_relation(config.batch)))
-    parts = _objects(data, sharding, model, graph, algorithm)
+    parts = _objects(data, sharding, model, graph, algorithm, batch_relation(config.batch))
     folder = None if out is None else Path(out)
-    bar = [ProgressBar()] if progress else []
-    followers = [*bar, ReportPage(), *observers]
+    followers = [*([ProgressBar()] if progress else []), ReportPage(), *observers]
     return from_config(config, parts, out=folder, resume=resume, observers=followers, secret_noise=True).go()
 
 
@@ -139,13 +127,16 @@ def _name(part: object) -> dict[str, str]:
 
 
 def _objects(
-    data: str | Dataset,
+    data: str | Dataset | tuple[npt.ArrayLike, npt.ArrayLike],
     sharding: str | Sequence[npt.NDArray[np.int64]],
     model: str | nn.Module | Model,
     graph: str | Graph | nx.Graph,
     algorithm: str | Algorithm[Any],
+    relation: Relation,
 ) -> UserParts:
-    """The parts that are not names."""
+    """The parts that are not names. Arrays are split as the relation of the run needs it."""
+    if not isinstance(data, str | Dataset):
+        data = Dataset.from_arrays(*data, split=fitting_split(relation))
     if not isinstance(graph, str | Graph):
         graph = from_networkx(graph)
     return UserParts(

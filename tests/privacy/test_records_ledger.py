@@ -289,6 +289,18 @@ def test_a_run_that_left_its_plan_and_crashed_stays_unknown_when_it_resumes(tmp_
     assert finished(plan(0.8)).privacy.total is not None
 
 
+def test_a_run_that_was_killed_before_its_end_and_has_nothing_more_to_release_ends_when_it_resumes(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    SecretRun(plan(), noise=Noise.from_key(bytes(32)), ledger=Ledger(path, durable=True)).release(plan()[:5])
+    again = SecretRun(plan(), noise=Noise.from_key(bytes(32)), ledger=Ledger(path, durable=True)).end()
+    assert (again.privacy.runs, again.privacy.total) == (1, epsilon(plan()[:5], DELTA))
+
+
+def test_a_run_that_releases_nothing_is_not_recorded():
+    assert SecretRun(plan()).end().privacy.runs == 0
+    assert finished(plan()).privacy.runs == 1
+
+
 def test_a_run_that_continues_after_its_end_is_reserved_again():
     run = SecretRun(plan(), population="ward-7")
     run.release(plan()[:5]).end()

@@ -89,12 +89,11 @@ class Reservation:
     def end(self, releases: Iterable[Release], reason: str | None) -> None:
         """Replace the entry by what the run has released, and compute the total; `reason` is why nothing is guaranteed.
 
-        The run may continue: then `begin` reserves its plan again.
+        The run may continue: then `begin` reserves its plan again. A run that released nothing has no entry.
         """
-        if self._begun:
-            self._records_ledger.finish(self._run, releases, reason)
-            self._begun, self._covered = False, bool(self._planned)
-            self._total = self._records_ledger.total(self._run, self.delta)
+        self._records_ledger.finish(self._run, releases, reason)
+        self._begun, self._covered = False, bool(self._planned)
+        self._total = self._records_ledger.total(self._run, self.delta)
 
     def stated(self, privacy: Privacy) -> Privacy:
         """Return the statement with the total of all runs, once the run has ended."""

@@ -38,6 +38,7 @@ from tacit.runs.privacy_target import apply_privacy_target
 from tacit.runs.progress import ProgressBar, progress_counter
 from tacit.runs.run import Run
 from tacit.runs.run_folder import RESULT_FILE, TRACE_FILE, RunFolder
+from tacit.runs.secret_noise import reserve_records
 from tacit.runs.workers import SynchronisedInterrupt, launch_workers
 
 __all__ = [
@@ -83,6 +84,7 @@ __all__ = [
     "read_table",
     "read_toml",
     "require_files",
+    "reserve_records",
     "run_in_parallel",
     "storage",
     "validate_section",
