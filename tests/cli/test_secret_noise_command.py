@@ -143,3 +143,9 @@ def test_an_algorithm_without_noise_leaves_no_total(tacit):
     assert "All 2 runs on these records: no total is guaranteed, because values leave the nodes without noise." in (
         tacit(*SECRET).out
     )
+
+
+def test_the_audit_of_a_secret_run_is_a_simulation_that_adds_nothing(tacit):
+    tacit(*SECRET, *WARD, *setting("algorithm=const-d2p"))
+    assert tacit("audit", "runs/example", "--trials", "40", "--rounds", "1").code == 0
+    assert tacit("budget", "ward-7").out.splitlines()[1].startswith("Total of 1 run: ")

@@ -45,8 +45,11 @@ class SecretRun:
     def __init__(self, planned, records=RECORDS, *, noise=None, ledger=None, delta=DELTA, **options):
         self.noise, self.planned = noise or Noise.from_system(), planned
         self.ledger = Ledger() if ledger is None else ledger
-        self.reservation = Reservation(self.noise, records, planned, title="test", delta=delta, **options)
+        self.reservation = Reservation(self.noise, np.arange(1), records, planned, title="test", delta=delta, **options)
         self.ledger.reservation = self.reservation
+
+    def check(self):
+        self.reservation.check(self.ledger)
 
     def release(self, lines=None):
         for line in self.planned if lines is None else lines:
@@ -119,13 +122,13 @@ def test_a_population_declared_later_takes_the_earlier_runs():
 def test_a_second_name_for_the_same_records_is_refused():
     finished(plan(), population="ward-7")
     with pytest.raises(TacitError, match='belong to the population "ward-7"'):
-        SecretRun(plan(), population="ward-8").reservation.check()
+        SecretRun(plan(), population="ward-8").check()
 
 
 @pytest.mark.parametrize("name", ["", " ", "#1"])
 def test_names_that_could_be_numbers_are_refused(name):
     with pytest.raises(TacitError, match="must not be empty or begin with #"):
-        SecretRun(plan(), population=name).reservation.check()
+        SecretRun(plan(), population=name).check()
 
 
 def test_a_crashed_run_counts_in_full():
@@ -213,7 +216,7 @@ def test_different_relations_or_units_have_no_total(other):
     assert privacy.total is None
     assert privacy.total_reason.startswith("the runs protect different things (")
     with pytest.raises(BudgetExceeded, match="no total can be guaranteed"):
-        SecretRun(plan(), budget=100.0).reservation.check()
+        SecretRun(plan(), budget=100.0).check()
 
 
 def test_nodes_of_different_sizes_are_bounded_for_every_choice():
@@ -232,7 +235,7 @@ def test_a_budget_refuses_a_run_and_keeps_nothing_of_it():
         finished(plan(), population="ward-7", budget=limit)
     third = SecretRun(plan(), population="ward-7", budget=limit)
     with pytest.raises(BudgetExceeded) as refusal:
-        third.reservation.check()
+        third.check()
     assert str(refusal.value).startswith("These records have a budget of ε = ")
     assert "2 runs spent " in str(refusal.value)
     assert f"this run plans {one:.3f}"[:20] in str(refusal.value)
@@ -246,24 +249,24 @@ def test_a_budget_refuses_a_run_and_keeps_nothing_of_it():
 def test_a_recorded_budget_holds_for_runs_that_state_none():
     finished(plan(), population="ward-7", budget=1.1 * epsilon(plan(), DELTA))
     with pytest.raises(BudgetExceeded, match="The run is refused"):
-        SecretRun(plan()).reservation.check()
+        SecretRun(plan()).check()
 
 
 def test_a_run_cannot_raise_the_budget():
     finished(plan(50.0), population="ward-7", budget=2.0)
     with pytest.raises(TacitError, match=r'A run cannot raise it; .* tacit budget "ward-7" --epsilon 3 --delta 1e-05'):
-        SecretRun(plan(), budget=3.0).reservation.check()
+        SecretRun(plan(), budget=3.0).check()
     with pytest.raises(TacitError, match="A run cannot raise it"):
-        SecretRun(plan(), budget=2.0, delta=1e-4).reservation.check()
+        SecretRun(plan(), budget=2.0, delta=1e-4).check()
     finished(plan(50.0), population="ward-7", budget=1.0)
     assert RecordsLedger().find("ward-7")[2].epsilon == 1.0, "a run can lower it"
     RecordsLedger().set_budget(RecordsLedger().find("ward-7")[0], Budget(3.0, DELTA))
-    SecretRun(plan(50.0), budget=3.0).reservation.check()
+    SecretRun(plan(50.0), budget=3.0).check()
 
 
 def test_a_budget_refuses_a_run_without_a_plan():
     with pytest.raises(BudgetExceeded, match="this run plans an unknown ε"):
-        SecretRun([], budget=9.0).reservation.check()
+        SecretRun([], budget=9.0).check()
 
 
 def test_a_resumed_run_counts_once(tmp_path):
@@ -294,6 +297,33 @@ def test_a_run_that_was_killed_before_its_end_and_has_nothing_more_to_release_en
     SecretRun(plan(), noise=Noise.from_key(bytes(32)), ledger=Ledger(path, durable=True)).release(plan()[:5])
     again = SecretRun(plan(), noise=Noise.from_key(bytes(32)), ledger=Ledger(path, durable=True)).end()
     assert (again.privacy.runs, again.privacy.total) == (1, epsilon(plan()[:5], DELTA))
+
+
+def test_the_same_noise_with_another_ledger_is_refused():
+    """An outdated copy of a state folder, or a second run with the same key, would replace the entry of the first."""
+    finished(plan(), noise=Noise.from_key(bytes(32)))
+    again = SecretRun(plan(0.8), noise=Noise.from_key(bytes(32)))
+    with pytest.raises(TacitError, match="releases of this run that are missing in the run's own ledger"):
+        again.check()
+    with pytest.raises(TacitError, match="another run has used the same noise"):
+        again.release()
+    assert len(again.ledger) == 0
+
+
+def test_the_reason_why_a_run_guarantees_nothing_is_kept_when_it_resumes():
+    run = SecretRun(plan()).release(plan()[:1]).end("a value was read before its release")
+    run.release(plan()[1:2])
+    assert finished(plan()).privacy.total_reason == "a value was read before its release"
+
+
+def test_processes_that_share_a_key_and_host_other_nodes_all_count():
+    noise = Noise.from_key(bytes(32))
+    for node in range(3):
+        ledger = Ledger()
+        ledger.reservation = Reservation(noise, np.array([node]), RECORDS, plan(), title="test", delta=DELTA)
+        for line in plan():
+            ledger.record(line)
+    assert finished(plan()).privacy.runs == 4
 
 
 def test_a_run_that_releases_nothing_is_not_recorded():
@@ -335,7 +365,7 @@ def test_concurrent_runs_cannot_exceed_a_budget_together():
 
     def go():
         run = SecretRun(plan(), budget=limit)
-        run.reservation.check()
+        run.check()
         barrier.wait()
         try:
             admitted.append(run.release())

@@ -21,6 +21,7 @@ def reserve_signals(
         return
     task.ledger.reservation = Reservation(
         task.noise,
+        task.nodes,
         task.clients,
         plan(method.privacy, method.rounds, task.sampling, task.nodes),
         title=f"{method.title}, at most {method.rounds} rounds",
@@ -29,4 +30,4 @@ def reserve_signals(
         budget=budget,
         exact_values_stay_local=declares(method, "exact_values_stay_local"),
     )
-    task.ledger.reservation.check()
+    task.ledger.reservation.check(task.ledger)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tacit.errors import BudgetExceeded, TacitError
@@ -58,6 +58,41 @@ class RecordedRun(NamedTuple):
     def as_row(self) -> tuple[Any, ...]:
         """Return the values that a database stores."""
         return (*self[:4], None if self.releases is None else pack_releases(self.releases), self.reason)
+
+
+def planned_run(
+    run: RecordedRun, planned: Sequence[Release], released: Sequence[Release], before: RecordedRun | None
+) -> RecordedRun:
+    """Return the entry of a run that starts, or resumes: all that it plans, and all that it has released unplanned.
+
+    Args:
+        run: The entry without releases.
+        planned: What the run plans to release; empty if it has no plan.
+        released: What it has released so far.
+        before: Its entry so far, if it resumes.
+
+    Raises:
+        TacitError: The run has ended before with releases that are not in `released`.
+    """
+    lines = {(line.step, line.purpose): line for line in planned}
+    unplanned = {(line.step, line.purpose): line for line in released if not is_planned(lines, line)}
+    if before is None:
+        before = run._replace(releases=[])
+    made = {(line.step, line.purpose) for line in released}
+    if before.ended and not all((line.step, line.purpose) in made for line in before.releases or ()):
+        raise TacitError(
+            "The records ledger has releases of this run that are missing in the run's own ledger: the run's ledger is "
+            "outdated, or another run has used the same noise. Restore the ledger, or start a new run"
+        )
+    known = bool(planned) and before.releases is not None
+    releases = [line for _, line in sorted({**lines, **unplanned}.items(), key=lambda item: item[0])]
+    return run._replace(releases=releases if known else None, reason=before.reason)
+
+
+def is_planned(planned: Mapping[tuple[int, str], Release], release: Release) -> bool:
+    """Whether a plan has this release, with at most its noise and at least its sampling rates."""
+    expected = planned.get((release.step, release.purpose))
+    return expected is not None and release.is_at_least_as_private_as(expected)
 
 
 def total_of_runs(runs: Sequence[RecordedRun], delta: float) -> RecordsTotal:

@@ -16,7 +16,15 @@ import numpy.typing as npt
 
 from tacit.errors import TacitError, unknown
 from tacit.privacy.budget import Budget
-from tacit.privacy.recorded_runs import RecordedRun, RecordsTotal, check_budget, pack_releases, total_of_runs
+from tacit.privacy.populations import agreed_budget, find_population, store_budget
+from tacit.privacy.recorded_runs import (
+    RecordedRun,
+    RecordsTotal,
+    check_budget,
+    pack_releases,
+    planned_run,
+    total_of_runs,
+)
 from tacit.privacy.release import Release
 
 FOLDER_VARIABLE = "TACIT_STATE"
@@ -67,7 +75,8 @@ class RecordsLedger:
         title: str,
         records: str,
         population: str | None,
-        releases: Sequence[Release] | None,
+        planned: Sequence[Release],
+        released: Sequence[Release],
         budget: Budget | None,
         *,
         only_check: bool = False,
@@ -79,23 +88,24 @@ class RecordsLedger:
             title: What the run is, for lists.
             records: The digest of the records.
             population: Their declared population.
-            releases: What the run plans to release, and what it has released before; None if that is unknown.
+            planned: What the run plans to release; empty if it has no plan.
+            released: What a run that resumes has released before.
             budget: The budget of the population, which later runs cannot raise.
 
         Raises:
             BudgetExceeded: All runs together would exceed the budget.
-            TacitError: The records belong to another population, or the budget is above the recorded one.
+            TacitError: The records belong to another population, the budget is above the recorded one, or `released`
+                lacks releases that are recorded for this run.
         """
         with self._transaction(commit=not only_check) as db:
-            owner = _population(db, records, population)
-            left_plan = "SELECT 1 FROM run WHERE id = ? AND NOT ended AND releases IS NULL"
-            known = releases is not None and not db.execute(left_plan, (run,)).fetchone()
+            owner = find_population(db, records, population)
+            before = next((each for each in _runs(db, owner) if each.id == run), None)
             started = datetime.now(UTC).isoformat(timespec="seconds")
-            planned = RecordedRun(run, title, started, False, list(releases or ()) if known else None)
-            limit = _budget(db, owner, budget)
+            entry = planned_run(RecordedRun(run, title, started, False, None), planned, released, before)
+            limit = agreed_budget(db, owner, budget)
             if limit is not None:
-                check_budget(limit, [each for each in _runs(db, owner) if each.id != run], planned)
-            db.execute("INSERT OR REPLACE INTO run VALUES (?, ?, ?, ?, ?, ?, ?)", (owner, *planned.as_row()))
+                check_budget(limit, [each for each in _runs(db, owner) if each.id != run], entry)
+            db.execute("INSERT OR REPLACE INTO run VALUES (?, ?, ?, ?, ?, ?, ?)", (owner, *entry.as_row()))
 
     def leave_plan(self, run: str) -> None:
         """Record that a run makes a release that it did not plan: until it ends, its releases are unknown."""
@@ -123,12 +133,12 @@ class RecordsLedger:
             number = {**{f"#{number}": number for number, _ in rows}, **names}.get(population)
             if number is None:
                 raise unknown("population", population, names) if names else TacitError(f"{self.path} has no runs yet")
-            return number, _runs(db, number), _budget(db, number, None)
+            return number, _runs(db, number), agreed_budget(db, number, None)
 
     def set_budget(self, number: int, budget: Budget) -> None:
         """Replace the budget of a population."""
         with self._transaction() as db:
-            _set_budget(db, number, budget)
+            store_budget(db, number, budget)
 
     @contextmanager
     def _transaction(self, *, commit: bool = True) -> Iterator[sqlite3.Connection]:
@@ -150,55 +160,6 @@ class RecordsLedger:
             ) from None
 
 
-def _population(db: sqlite3.Connection, records: str, name: str | None) -> int:
-    """Return the number of the population of these records, as declared or as recorded before."""
-    find = "SELECT population.id, name, epsilon FROM records JOIN population ON population = population.id "
-    recorded = db.execute(find + "WHERE digest = ?", (records,)).fetchone()
-    if name is not None and (not name.strip() or name.startswith("#")):
-        raise TacitError(f'The name of a population must not be empty or begin with #, got "{name}"')
-    declared = name and db.execute("SELECT id FROM population WHERE name = ?", (name,)).fetchone()
-    if recorded is None:
-        declared = declared or db.execute("INSERT INTO population (name) VALUES (?) RETURNING id", (name,)).fetchone()
-        db.execute("INSERT INTO records VALUES (?, ?)", (records, declared[0]))
-        return int(declared[0])
-    number, recorded_name, epsilon = recorded
-    if name is None or recorded_name == name:
-        return int(number)
-    if recorded_name is not None or (declared and epsilon is not None):
-        raise TacitError(
-            f'These records belong to the population "{recorded_name or f"#{number}"}", which has its own runs and '
-            f'budget: declare that population, not "{name}"'
-        )
-    if not declared:  # earlier runs did not declare it
-        db.execute("UPDATE population SET name = ? WHERE id = ?", (name, number))
-        return int(number)
-    db.execute("UPDATE run SET population = ? WHERE population = ?", (declared[0], number))
-    db.execute("UPDATE records SET population = ? WHERE population = ?", (declared[0], number))
-    db.execute("DELETE FROM population WHERE id = ?", (number,))
-    return int(declared[0])
-
-
 def _runs(db: sqlite3.Connection, population: int) -> list[RecordedRun]:
     query = "SELECT id, title, started, ended, releases, reason FROM run WHERE population = ? ORDER BY started"
     return [RecordedRun.from_row(row) for row in db.execute(query, (population,))]
-
-
-def _budget(db: sqlite3.Connection, population: int, asked: Budget | None) -> Budget | None:
-    """Return the budget of a population. A run can state the recorded one or lower it."""
-    epsilon, delta = db.execute("SELECT epsilon, delta FROM population WHERE id = ?", (population,)).fetchone()
-    recorded = None if epsilon is None else Budget(epsilon, delta)
-    if asked is None:
-        return recorded
-    if recorded is not None and (asked.delta != recorded.delta or asked.epsilon > recorded.epsilon):
-        name = db.execute("SELECT COALESCE(name, '#' || id) FROM population WHERE id = ?", (population,)).fetchone()[0]
-        raise TacitError(
-            f"These records have a budget of ε = {recorded.epsilon:g} at δ = {recorded.delta:g}, and this run asks for "
-            f"ε = {asked.epsilon:g} at δ = {asked.delta:g}. A run cannot raise it; to change it, use "
-            f'tacit budget "{name}" --epsilon {asked.epsilon:g} --delta {asked.delta:g}'
-        )
-    _set_budget(db, population, asked)
-    return asked
-
-
-def _set_budget(db: sqlite3.Connection, population: int, budget: Budget) -> None:
-    db.execute("UPDATE population SET epsilon = ?, delta = ? WHERE id = ?", (budget.epsilon, budget.delta, population))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
 from tacit.privacy.budget import Budget
 from tacit.privacy.exact_values import ExactUse
-from tacit.privacy.recorded_runs import RecordsTotal
+from tacit.privacy.recorded_runs import RecordsTotal, is_planned
 from tacit.privacy.records_ledger import RecordsLedger
 from tacit.privacy.statement import Privacy
 
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
 class Reservation:
     """Keeps the entry of one run up to date. It belongs to the run's ledger, which calls `begin` and `admit`.
 
-    The id of the run is a digest of its noise key: a site that restarts has the same key and counts once, and a new
-    key is a new run.
+    The id of the run is made of a digest of its noise key and its nodes: a site that restarts has the same key and
+    counts once, and a new key is a new run.
 
     Privacy:
         The entry always covers what the run has released: before the first value is computed from records, it is the
@@ -33,6 +35,7 @@ class Reservation:
 
     Args:
         noise: The run's noise.
+        nodes: The ids of the hosted nodes.
         records: The arrays of all its records.
         planned: What the run plans to release; empty if it has no plan.
         title: What the run is, for lists.
@@ -45,6 +48,7 @@ class Reservation:
     def __init__(
         self,
         noise: Noise,
+        nodes: npt.NDArray[np.int64],
         records: Iterable[npt.NDArray[Any]],
         planned: Sequence[Release],
         *,
@@ -54,7 +58,9 @@ class Reservation:
         budget: float | None = None,
         exact_values_stay_local: bool = False,
     ) -> None:
-        self.delta, self._run, self._title, self._population = delta, noise.fingerprint, title, population
+        hosted = hashlib.blake2b(nodes.astype(np.int64).tobytes(), digest_size=4).hexdigest()
+        self.delta, self._run = delta, f"{noise.fingerprint}-{hosted}"
+        self._title, self._population = title, population
         self._budget = None if budget is None else Budget(budget, delta)
         self._records_ledger = RecordsLedger()
         self._records = self._records_ledger.digest(records)
@@ -64,20 +70,20 @@ class Reservation:
         self._covered = bool(planned)  # whether the entry covers what is released
         self._total: RecordsTotal | None = None
 
-    def check(self) -> None:
+    def check(self, ledger: Ledger) -> None:
         """Raise TacitError if the run would be refused. Nothing is written."""
-        self._reserve((), only_check=True)
+        self._reserve(ledger, only_check=True)
 
     def begin(self, ledger: Ledger) -> None:
         """Write the entry, if it is not there: the whole plan, and what the run has released before it resumed."""
         if not self._begun:
-            self._reserve(ledger.releases())
+            self._reserve(ledger)
             self._begun = True
             ledger.values.on_use = self._note_exact_value
 
     def admit(self, release: Release) -> None:
         """Note a release. One that is not planned makes the entry unknown until the end of the run."""
-        if not _covers(self._planned, release):
+        if not is_planned(self._planned, release):
             self.leave_plan()
 
     def leave_plan(self) -> None:
@@ -106,17 +112,14 @@ class Reservation:
         if use == "read" or not self._local_values_are_safe:
             self.leave_plan()
 
-    def _reserve(self, released: Iterable[Release], *, only_check: bool = False) -> None:
-        lines = {**self._planned}
-        for release in released:
-            if not _covers(self._planned, release):
-                lines[release.step, release.purpose] = release
-        entries = [lines[key] for key in sorted(lines)] if self._planned else None
+    def _reserve(self, ledger: Ledger, *, only_check: bool = False) -> None:
         self._records_ledger.reserve(
-            self._run, self._title, self._records, self._population, entries, self._budget, only_check=only_check
+            self._run,
+            self._title,
+            self._records,
+            self._population,
+            list(self._planned.values()),
+            list(ledger.releases()),
+            self._budget,
+            only_check=only_check,
         )
-
-
-def _covers(planned: dict[tuple[int, str], Release], release: Release) -> bool:
-    expected = planned.get((release.step, release.purpose))
-    return expected is not None and release.is_at_least_as_private_as(expected)

@@ -70,6 +70,7 @@ def reserve_records(
     privacy = algorithm.privacy
     reservation = Reservation(
         task.noise,
+        task.nodes,
         [task.data.x.numpy(), task.data.y.numpy()],
         plan(privacy, algorithm.rounds, privacy.sampling(task), task.nodes),
         title=f"{algorithm.title}, {algorithm.rounds} rounds",
@@ -78,5 +79,5 @@ def reserve_records(
         budget=budget,
         exact_values_stay_local=declares(algorithm, "exact_values_stay_local"),
     )
-    reservation.check()
+    reservation.check(task.ledger)
     task.ledger.reservation = reservation
