@@ -21,7 +21,7 @@ def apply_privacy_target(
         TacitError: The algorithm cannot run under a budget: it plans no releases, or releases without proven noise.
     """
     algorithm, nodes = _bind(algorithm, task, graph), task.nodes
-    sampling, limit = algorithm.privacy.sampling(task), target.budget
+    sampling, limit = algorithm.privacy.sampling(task.without_records(gradients=False)), target.budget
     if target.epsilon is not None:
         if target.calibration == "guaranteed":
             scale = calibrate_noise(algorithm, sampling, target.epsilon, target.delta)

@@ -104,6 +104,7 @@ class SiteRun(Run):
         self.seconds = facts["seconds"]
 
     def _save_checkpoint(self) -> None:
+        self.task.ledger.flush()  # what happened to exact values is never behind the checkpoint
         title = self.algorithm.title
         state = {key: value.contiguous().clone() for key, value in self.checkpoint.tensors(title).items()}
         facts = self.checkpoint.facts(title, self.seconds)
