@@ -19,6 +19,7 @@ from tacit.runs import (
     from_config,
     has_ended,
     progress_counter,
+    resolved_config,
     run_in_parallel,
     storage,
 )
@@ -142,7 +143,7 @@ def _is_finished(run: SeedRun) -> bool:
     """Whether the folder contains the end of this run. A run with other settings there is an error."""
     if not (run.folder / "config.toml").is_file():
         return False
-    if Config.load(run.folder / "config.toml").as_dict() != run.config.as_dict():
+    if Config.load(run.folder / "config.toml") != resolved_config(run.config):
         raise TacitError(f"{run.folder} contains a run with other settings: choose another --out, or delete it")
     if not has_ended(run.folder):
         return False

@@ -27,6 +27,7 @@ from tacit.runs.parts import UserParts, build_algorithm, build_graph, build_mode
 from tacit.runs.privacy_meter import PrivacyMeter, finite_or_none
 from tacit.runs.privacy_target import apply_privacy_target
 from tacit.runs.progress import ProgressBar, progress_counter
+from tacit.runs.resolved_config import resolved_config
 from tacit.runs.run import Run
 from tacit.runs.run_folder import RESULT_FILE, TRACE_FILE, RunFolder
 from tacit.runs.workers import SynchronisedInterrupt, launch_workers
@@ -72,6 +73,7 @@ __all__ = [
     "read_table",
     "read_toml",
     "require_files",
+    "resolved_config",
     "run_in_parallel",
     "storage",
     "validate_section",

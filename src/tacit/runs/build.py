@@ -25,6 +25,7 @@ from tacit.runs.parts import (
     check_shards,
 )
 from tacit.runs.privacy_target import apply_privacy_target
+from tacit.runs.resolved_config import resolved_config
 from tacit.runs.run import Run
 from tacit.runs.run_folder import RunFolder
 from tacit.tasks import Dataset, Model, datasets
@@ -52,7 +53,9 @@ def from_config(
     Raises:
         TacitError: The config is invalid, or the run cannot be kept or resumed in `out`.
     """
-    complete = _complete(config, parts or UserParts())
+    parts = parts or UserParts()
+    complete = _complete(config, parts)
+    config = resolved_config(config, parts)
     coordinator = Coordinator() if ranks is None else ClusterCoordinator(ranks)
     costs = Costs(**config.network.model_dump())
     network: Network = Simulated(complete.graph, costs) if ranks is None else Cluster(complete.graph, ranks, costs)

@@ -20,6 +20,7 @@ from tacit.runs.evaluator import Evaluator
 from tacit.runs.metrics import Evaluation
 from tacit.runs.observer import Observer, Row
 from tacit.runs.privacy_meter import PrivacyMeter, finite_or_none
+from tacit.runs.resolved_config import evaluation_interval
 from tacit.tasks import Task
 
 
@@ -61,7 +62,7 @@ class Run:
         self.config = config or {}
         self._evaluator = Evaluator(task, algorithm, network, measure, self._evaluation)
         self.rounds = algorithm.rounds
-        self.every = evaluate_every or max(1, self.rounds // 20)
+        self.every = evaluate_every or evaluation_interval(algorithm.rounds)
         self.out: Path | None = None
         self.history: list[Row] = []
         self.trace: list[Row] = []
