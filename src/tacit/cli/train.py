@@ -29,6 +29,12 @@ def train(
     delta: Annotated[float | None, typer.Option(help="δ; short for --set privacy.delta.")] = None,
     out_dir: Annotated[Path | None, typer.Option("--out", help="Folder of the run. Default: runs/NAME.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Folder of a stopped run to resume.")] = None,
+    extend: Annotated[
+        int, typer.Option(min=0, help="With --resume: add so many rounds, under the same noise, schedules and budget.")
+    ] = 0,
+    sign: Annotated[
+        Path | None, typer.Option(help="Ed25519 private key (PEM) to sign the finished run with; see docs/verify.md.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print only one JSON object.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Print the whole privacy statement.")] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes on this machine that share the nodes.")] = 1,
@@ -43,12 +49,14 @@ def train(
     settings = [*(set_ or []), *(f"{key}={value}" for key, value in asked.items() if value is not None)]
     if resume is not None and (config is not None or settings or out_dir is not None):
         raise TacitError("--resume uses the config of the run: remove CONFIG, --set, --epsilon, --delta and --out")
+    if extend and resume is None:
+        raise TacitError("--extend continues a run: add --resume RUN")
     if workers > 1 and not in_process_group():
         from tacit.runs import launch_workers
 
         raise typer.Exit(launch_workers(workers, sys.argv[1:]))
     with join_process_group(patience) as ranks:
-        run = _new(config, settings, out_dir, ranks) if resume is None else _stopped(resume, ranks)
+        run = _new(config, settings, out_dir, ranks) if resume is None else _stopped(resume, extend, ranks)
         result = run.go().result()
         if run.coordinator.is_leader:
             if as_json:
@@ -74,14 +82,16 @@ def _new(path: Path | None, settings: list[str], out: Path | None, ranks: Proces
         return from_config(config, ranks=ranks, out=folder, observers=_observers(ranks))
 
 
-def _stopped(folder: Path, ranks: ProcessGroup | None) -> Run:
+def _stopped(folder: Path, extend: int, ranks: ProcessGroup | None) -> Run:
     from tacit.runs import Config, from_config
 
     config = (folder if ranks is None else ranks.folder(folder)) / "config.toml"
     if not config.is_file():
         raise TacitError(f"{folder} is not a run folder: {config} is missing")
     with _preparing("Preparing data, graph and the saved state", ranks):
-        return from_config(Config.load(config), ranks=ranks, out=folder, resume=True, observers=_observers(ranks))
+        return from_config(
+            Config.load(config), ranks=ranks, out=folder, resume=True, extend=extend, observers=_observers(ranks)
+        )
 
 
 def _preparing(what: str, ranks: ProcessGroup | None) -> AbstractContextManager[object]:

@@ -9,6 +9,7 @@ from tacit.privacy.bounded import Bounded, ReleaseContext
 from tacit.privacy.budget import Budget
 from tacit.privacy.gdp import epsilon_to_mu, mu_to_epsilon
 from tacit.privacy.ledger import Ledger
+from tacit.privacy.ledger_facts import LedgerFacts, Mark, read_ledger
 from tacit.privacy.mechanisms import (
     AdditiveNoise,
     Exact,
@@ -41,6 +42,8 @@ __all__ = [
     "Gaussian",
     "Laplace",
     "Ledger",
+    "LedgerFacts",
+    "Mark",
     "Mechanism",
     "ModelHolder",
     "Noise",
@@ -63,6 +66,7 @@ __all__ = [
     "mechanisms",
     "mu_to_epsilon",
     "plan",
+    "read_ledger",
     "rounded_down",
     "rounded_up",
     "sampling_kinds",

@@ -29,15 +29,14 @@ from tacit.runs.privacy_target import apply_privacy_target
 from tacit.runs.progress import ProgressBar, progress_counter
 from tacit.runs.resolved_config import resolved_config
 from tacit.runs.run import Run
-from tacit.runs.run_folder import RESULT_FILE, TRACE_FILE, RunFolder
+from tacit.runs.run_facts import record_files, record_run_start, record_start
+from tacit.runs.run_folder import RunFolder
 from tacit.runs.workers import SynchronisedInterrupt, launch_workers
 
 __all__ = [
     "EXAMPLE_CONFIG",
     "PART_SECTIONS",
     "PYTHON_OBJECT_PREFIX",
-    "RESULT_FILE",
-    "TRACE_FILE",
     "Batch",
     "Checkpoint",
     "Config",
@@ -72,6 +71,9 @@ __all__ = [
     "progress_counter",
     "read_table",
     "read_toml",
+    "record_files",
+    "record_run_start",
+    "record_start",
     "require_files",
     "resolved_config",
     "run_in_parallel",

@@ -12,7 +12,7 @@ from tacit.errors import TacitError
 from tacit.privacy import Privacy
 from tacit.runs import storage
 from tacit.runs.observer import Row
-from tacit.runs.run_folder import CONFIG_FILE, HISTORY_FILE, LEDGER_FILE, RESULT_FILE, TRACE_FILE
+from tacit.runs.storage import CONFIG_FILE, HISTORY_FILE, LEDGER_FILE, RESULT_FILE, TRACE_FILE
 
 
 @dataclass(frozen=True, kw_only=True)

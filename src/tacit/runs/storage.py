@@ -17,6 +17,11 @@ from torch import Tensor
 
 from tacit.errors import TacitError
 
+CONFIG_FILE, LEDGER_FILE = "config.toml", "ledger.sqlite"
+HISTORY_FILE, TRACE_FILE = "history.csv", "trace.csv"
+MODELS_FILE, CHECKPOINT_FILE = "models.safetensors", "checkpoint.safetensors"
+RESULT_FILE, NODES_FILE, GRAPH_FILE, THREATS_FILE = "result.json", "nodes.csv", "graph.json", "threats.json"
+SIGNATURE_FILE = "signature.json"
 _FORMAT = "tacit-checkpoint-1"
 
 

@@ -1,0 +1,142 @@
+"""What a ledger records besides releases: facts about the run, and digests that chain its releases."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from tacit.errors import TacitError
+from tacit.privacy.ledger import Ledger, _disk
+
+_FACTS = "CREATE TABLE IF NOT EXISTS fact (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
+_MARKS = "CREATE TABLE IF NOT EXISTS mark (round INTEGER PRIMARY KEY, steps INTEGER NOT NULL, digest TEXT NOT NULL)"
+_NO_LIMIT = 1 << 62
+
+
+class Mark(NamedTuple):
+    """The ledger at an evaluation: its steps so far, and the digest of all releases of these steps."""
+
+    round: int
+    steps: int
+    digest: str
+
+
+class LedgerFacts:
+    """Facts about a run, such as its config and its start, as JSON values in the ledger's file.
+
+    The digest of the releases is a chain: h(i) = H(h(i − 1), release i). It is computed when a mark is set and not for
+    every release, so it costs a run nothing.
+
+    Example:
+        >>> facts = Ledger().facts
+        >>> facts.write(seed=3, versions={"tacit": "0.1.0"})
+        >>> facts.read()
+        {'seed': 3, 'versions': {'tacit': '0.1.0'}}
+    """
+
+    def __init__(self, db: sqlite3.Connection, path: Path | None = None) -> None:
+        self._db, self._path = db, path
+        with _disk(path):
+            db.execute(_FACTS)
+            db.execute(_MARKS)
+
+    def read(self) -> dict[str, Any]:
+        """All facts by their keys."""
+        with _disk(self._path):
+            rows = self._db.execute("SELECT key, value FROM fact ORDER BY key").fetchall()
+        try:
+            return {key: json.loads(value) for key, value in rows}
+        except (TypeError, ValueError):
+            raise TacitError(f"The ledger {self._path or 'in memory'} has a fact that is not JSON") from None
+
+    def write(self, **facts: Any) -> None:
+        """Write facts, in place of earlier ones with the same keys."""
+        rows = [(key, json.dumps(value, sort_keys=True, allow_nan=False)) for key, value in facts.items()]
+        with _disk(self._path):
+            self._db.executemany("INSERT OR REPLACE INTO fact VALUES (?, ?)", rows)
+            self._db.commit()
+
+    def remove(self, *keys: str) -> None:
+        """Remove facts; keys that are not there are ignored."""
+        with _disk(self._path):
+            self._db.executemany("DELETE FROM fact WHERE key = ?", [(key,) for key in keys])
+            self._db.commit()
+
+    def mark(self, round_: int, steps: int) -> None:
+        """Record the number of steps and the digest of their releases after `round_` complete rounds."""
+        self.forget_marks(round_ - 1)
+        digest = self.releases_digest(steps)
+        with _disk(self._path):
+            self._db.execute("INSERT INTO mark VALUES (?, ?, ?)", (round_, steps, digest))
+
+    def forget_marks(self, rounds: int) -> None:
+        """Remove the marks after so many rounds, which the run will repeat."""
+        with _disk(self._path):
+            self._db.execute("DELETE FROM mark WHERE round > ?", (rounds,))
+
+    def marks(self) -> list[Mark]:
+        """All marks, in the order of their rounds."""
+        with _disk(self._path):
+            return [Mark(*row) for row in self._db.execute("SELECT round, steps, digest FROM mark ORDER BY round")]
+
+    def releases_digest(self, steps: int | None = None, *, trusted: bool = True) -> str:
+        """Digest of the releases of the first `steps` steps; None: of all.
+
+        Unless the marks are `trusted`, the chain starts at the first release and not at the last mark before `steps`.
+        """
+        end = _NO_LIMIT if steps is None else steps
+        earlier = [mark for mark in self.marks() if mark.steps <= end] if trusted else []
+        start, head = (earlier[-1].steps, earlier[-1].digest) if earlier else (0, "")
+        with _disk(self._path):
+            for row in self._rows(start, end):
+                head = hashlib.blake2b(f"{head} {row}".encode(), digest_size=32).hexdigest()
+        return head
+
+    def has_intact_vectors(self) -> bool:
+        """Whether every vector, such as the noise multipliers of a release, still has the digest that names it."""
+        with _disk(self._path):
+            rows = self._db.execute("SELECT id, data FROM vector").fetchall()
+        try:
+            return all(hashlib.blake2b(zlib.decompress(data), digest_size=16).hexdigest() == key for key, data in rows)
+        except (zlib.error, TypeError):
+            return False
+
+    def content_digest(self) -> str:
+        """Digest of the whole ledger, independent of how SQLite stores it: releases, open values, facts and marks."""
+        with _disk(self._path):
+            parts = [self._db.execute(f"SELECT * FROM {name}").fetchall() for name in ("unreleased", "fact", "mark")]
+        text = json.dumps([self.releases_digest(trusted=False), *(sorted(rows) for rows in parts)])
+        return hashlib.blake2b(text.encode(), digest_size=32).hexdigest()
+
+    def _rows(self, start: int, end: int) -> Iterator[str]:
+        query = "SELECT * FROM release WHERE step >= ? AND step < ? ORDER BY step, purpose"
+        for row in self._db.execute(query, (start, end)):
+            yield json.dumps(row, default=bytes.hex)
+
+
+def read_ledger(path: Path) -> Ledger:
+    """Return a copy of a ledger in memory. The file stays as it is, also while a run uses it.
+
+    Raises:
+        TacitError: The file does not exist or is not a ledger.
+    """
+    if not path.is_file():
+        raise TacitError(f"{path} does not exist")
+    in_use = any(path.with_name(path.name + suffix).exists() for suffix in ("-wal", "-journal"))
+    copy = Ledger()
+    with _disk(path):
+        # A database in WAL mode that is not in use would get two more files if it were not immutable.
+        source = sqlite3.connect(f"file:{quote(str(path))}?{'mode=ro' if in_use else 'immutable=1'}", uri=True)
+        try:
+            source.backup(copy._db)
+        finally:
+            source.close()
+        copy._open = set(copy._db.execute("SELECT step, purpose FROM unreleased"))
+    copy._path = path
+    return copy
