@@ -56,6 +56,7 @@ def main() -> None:
         threats,
         train,
         up,
+        verify,
     )
 
     with warnings.catch_warnings():

@@ -15,6 +15,8 @@ from tacit.cli.privacy_lines import privacy_line, simulation_line
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     from tacit.networks import ProcessGroup
     from tacit.runs import Observer, Run
 
@@ -55,16 +57,34 @@ def train(
         from tacit.runs import launch_workers
 
         raise typer.Exit(launch_workers(workers, sys.argv[1:]))
+    key = None if sign is None else _private_key(sign)
     with join_process_group(patience) as ranks:
         run = _new(config, settings, out_dir, ranks) if resume is None else _stopped(resume, extend, ranks)
         result = run.go().result()
         if run.coordinator.is_leader:
+            if key is not None:
+                _sign(run, key)
             if as_json:
                 print_json(result)
             else:
                 _print_result(run, result, verbose)
     if run.interrupted:
         raise typer.Exit(INTERRUPTED)
+
+
+def _private_key(path: Path) -> Ed25519PrivateKey:
+    """Read the key before the run: a run of hours must not end with an unreadable key."""
+    from tacit.runs import load_private_key
+
+    return load_private_key(path)
+
+
+def _sign(run: Run, key: Ed25519PrivateKey) -> None:
+    from tacit.runs import verify
+
+    assert run.out is not None, "the command gives every run a folder"
+    with err.status("Verifying and signing"):
+        verify(run.out, sign=key).require()
 
 
 def _new(path: Path | None, settings: list[str], out: Path | None, ranks: ProcessGroup | None) -> Run:
@@ -132,7 +152,7 @@ def _print_statement(run: Run) -> None:
     from tacit.reports import RunRecord, limitations, privacy_statement
 
     assert run.out is not None, "the command gives every run a folder"
-    record = RunRecord.read(run.out)
+    record = RunRecord.read_unverified(run.out)
     for item in privacy_statement(record):
         print_line(f"{item.term}: {item.text}")
     for line in limitations(record):

@@ -147,5 +147,7 @@ def _is_finished(run: SeedRun) -> bool:
         raise TacitError(f"{run.folder} contains a run with other settings: choose another --out, or delete it")
     if not has_ended(run.folder):
         return False
-    result = FinishedRun.read(run.folder).result
+    result = FinishedRun.read_unverified(run.folder).result  # it is verified before its numbers are used
+    if result["rounds"] > run.config.rounds:
+        raise TacitError(f"{run.folder} contains a run that was extended: choose another --out, or delete it")
     return bool(result["rounds"] == run.config.rounds or result["stopped"])

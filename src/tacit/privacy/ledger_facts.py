@@ -6,7 +6,6 @@ import hashlib
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -85,18 +84,23 @@ class LedgerFacts:
         with _disk(self._path):
             return [Mark(*row) for row in self._db.execute("SELECT round, steps, digest FROM mark ORDER BY round")]
 
-    def releases_digest(self, steps: int | None = None, *, trusted: bool = True) -> str:
+    def releases_digest(self, steps: int | None = None, *, from_start: bool = False) -> str:
         """Digest of the releases of the first `steps` steps; None: of all.
 
-        Unless the marks are `trusted`, the chain starts at the first release and not at the last mark before `steps`.
+        The chain continues the last mark before, or is computed `from_start`, to check the marks.
         """
         end = _NO_LIMIT if steps is None else steps
-        earlier = [mark for mark in self.marks() if mark.steps <= end] if trusted else []
-        start, head = (earlier[-1].steps, earlier[-1].digest) if earlier else (0, "")
-        with _disk(self._path):
-            for row in self._rows(start, end):
-                head = hashlib.blake2b(f"{head} {row}".encode(), digest_size=32).hexdigest()
-        return head
+        earlier = [] if from_start else [mark for mark in self.marks() if mark.steps <= end]
+        return self._chain(earlier[-1].digest, earlier[-1].steps, end) if earlier else self._chain("", 0, end)
+
+    def first_changed_mark(self) -> Mark | None:
+        """The first mark whose digest is not that of the releases before it; None if all are right."""
+        head, start = "", 0
+        for mark in self.marks():
+            head, start = self._chain(head, start, mark.steps), mark.steps
+            if head != mark.digest:
+                return mark
+        return None
 
     def has_intact_vectors(self) -> bool:
         """Whether every vector, such as the noise multipliers of a release, still has the digest that names it."""
@@ -111,13 +115,17 @@ class LedgerFacts:
         """Digest of the whole ledger, independent of how SQLite stores it: releases, open values, facts and marks."""
         with _disk(self._path):
             parts = [self._db.execute(f"SELECT * FROM {name}").fetchall() for name in ("unreleased", "fact", "mark")]
-        text = json.dumps([self.releases_digest(trusted=False), *(sorted(rows) for rows in parts)])
+        text = json.dumps([self.releases_digest(from_start=True), *(sorted(rows) for rows in parts)])
         return hashlib.blake2b(text.encode(), digest_size=32).hexdigest()
 
-    def _rows(self, start: int, end: int) -> Iterator[str]:
+    def _chain(self, head: str, start: int, end: int) -> str:
+        """Continue the chain with the releases of the steps from `start` up to, but not including, `end`."""
         query = "SELECT * FROM release WHERE step >= ? AND step < ? ORDER BY step, purpose"
-        for row in self._db.execute(query, (start, end)):
-            yield json.dumps(row, default=bytes.hex)
+        with _disk(self._path):
+            for row in self._db.execute(query, (start, end)):
+                text = f"{head} {json.dumps(row, default=bytes.hex)}"
+                head = hashlib.blake2b(text.encode(), digest_size=32).hexdigest()
+        return head
 
 
 def read_ledger(path: Path) -> Ledger:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,23 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 def write_models(path: Path, models: Tensor) -> None:
     write(path, safetensors.torch.save({"models": models.contiguous()}))
+
+
+def read_table(path: Path) -> dict[str, Any]:
+    """The content of a TOML or JSON file that contains one table."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        value = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except (OSError, ValueError) as error:
+        raise TacitError(f"{path} cannot be read: {error}") from None
+    if not isinstance(value, dict):
+        raise TacitError(f"{path} cannot be read: expected an object with keys, got {type(value).__name__}")
+    return value
+
+
+def ledger_files(folder: Path) -> list[Path]:
+    """The ledgers of all processes of a run that are in its folder."""
+    return [path for path in (folder / LEDGER_FILE, *sorted(folder.glob(f"rank-*/{LEDGER_FILE}"))) if path.is_file()]
 
 
 def check_new_folder(path: Path) -> None:
