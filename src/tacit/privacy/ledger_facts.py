@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import sqlite3
 import zlib
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -15,6 +19,7 @@ from tacit.privacy.ledger import Ledger, _disk
 
 _FACTS = "CREATE TABLE IF NOT EXISTS fact (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
 _MARKS = "CREATE TABLE IF NOT EXISTS mark (round INTEGER PRIMARY KEY, steps INTEGER NOT NULL, digest TEXT NOT NULL)"
+_TABLES = ("vector", "unreleased", "fact", "mark")
 _NO_LIMIT = 1 << 62
 
 
@@ -112,11 +117,12 @@ class LedgerFacts:
             return False
 
     def content_digest(self) -> str:
-        """Digest of the whole ledger, independent of how SQLite stores it: releases, open values, facts and marks."""
+        """Digest of the whole ledger, whatever its place in the file: releases, vectors, open values, facts, marks."""
         with _disk(self._path):
-            parts = [self._db.execute(f"SELECT * FROM {name}").fetchall() for name in ("unreleased", "fact", "mark")]
-        text = json.dumps([self.releases_digest(from_start=True), *(sorted(rows) for rows in parts)])
-        return hashlib.blake2b(text.encode(), digest_size=32).hexdigest()
+            tables = {name: self._db.execute(f"SELECT * FROM {name}").fetchall() for name in _TABLES}
+        vectors = [(key, hashlib.blake2b(data, digest_size=32).hexdigest()) for key, data in tables.pop("vector")]
+        parts = [self.releases_digest(from_start=True), sorted(vectors), *(sorted(rows) for rows in tables.values())]
+        return hashlib.blake2b(json.dumps(parts).encode(), digest_size=32).hexdigest()
 
     def _chain(self, head: str, start: int, end: int) -> str:
         """Continue the chain with the releases of the steps from `start` up to, but not including, `end`."""
@@ -136,15 +142,24 @@ def read_ledger(path: Path) -> Ledger:
     """
     if not path.is_file():
         raise TacitError(f"{path} does not exist")
-    in_use = any(path.with_name(path.name + suffix).exists() for suffix in ("-wal", "-journal"))
     copy = Ledger()
-    with _disk(path):
-        # A database in WAL mode that is not in use would get two more files if it were not immutable.
-        source = sqlite3.connect(f"file:{quote(str(path))}?{'mode=ro' if in_use else 'immutable=1'}", uri=True)
-        try:
-            source.backup(copy._db)
-        finally:
-            source.close()
+    with _disk(path), _readable(path) as uri, closing(sqlite3.connect(uri, uri=True)) as source:
+        source.backup(copy._db)
         copy._open = set(copy._db.execute("SELECT step, purpose FROM unreleased"))
     copy._path = path
     return copy
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[str]:
+    """Yield the address of a database that can be read without a change to the file or its folder."""
+    journal = path.with_name(f"{path.name}-journal")
+    if journal.exists():  # left by a killed process: SQLite repairs the copy
+        with TemporaryDirectory() as folder:
+            for file in (path, journal):
+                shutil.copy(file, folder)
+            yield f"file:{quote(folder)}/{quote(path.name)}"
+    elif path.with_name(f"{path.name}-wal").exists():
+        yield f"file:{quote(str(path))}?mode=ro"
+    else:  # in WAL mode, SQLite would create two more files
+        yield f"file:{quote(str(path))}?immutable=1"

@@ -25,8 +25,7 @@ def write_run_data(run: Run, folder: Path) -> None:
     storage.write_history(folder / storage.NODES_FILE, rows)
     storage.write_json(folder / storage.GRAPH_FILE, graph_layout(run.network.graph))
     storage.write_json(folder / storage.THREATS_FILE, analyse_threats(run).as_dict())
-    files = (storage.NODES_FILE, storage.GRAPH_FILE, storage.THREATS_FILE)
-    record_files(run.task.ledger, run.task.noise, folder, files)
+    record_files(run.task.ledger, run.task.noise, folder, storage.REPORT_FILES)
 
 
 def node_rows(run: Run) -> list[dict[str, Any]]:

@@ -16,20 +16,18 @@ from tacit.runs.checkpoint import Checkpoint
 from tacit.runs.observer import Observer, Row
 from tacit.runs.run_facts import check_resume, extended_rounds, record_end, record_resume, record_run_start
 from tacit.runs.storage import (
-    CHECKPOINT_FILE,
     CONFIG_FILE,
     HISTORY_FILE,
     LEDGER_FILE,
     MODELS_FILE,
     RESULT_FILE,
+    RUN_FILES,
     SIGNATURE_FILE,
     TRACE_FILE,
 )
 
 if TYPE_CHECKING:
     from tacit.runs.run import Run
-
-_RUN_FILES = (HISTORY_FILE, TRACE_FILE, MODELS_FILE, CHECKPOINT_FILE, RESULT_FILE)  # digests of them are recorded
 
 
 class RunFolder(Observer):
@@ -117,7 +115,7 @@ class RunFolder(Observer):
         result = run.result()
         if self._coordinator.is_leader:
             storage.write_json(self.path / RESULT_FILE, result)
-        record_end(run, self.path, _RUN_FILES)
+        record_end(run, self.path, RUN_FILES)
 
     def _save(self, run: Run) -> None:
         """Bring the folder up to date. The ledger comes first, so that it is never behind the other files."""

@@ -23,6 +23,9 @@ HISTORY_FILE, TRACE_FILE = "history.csv", "trace.csv"
 MODELS_FILE, CHECKPOINT_FILE = "models.safetensors", "checkpoint.safetensors"
 RESULT_FILE, NODES_FILE, GRAPH_FILE, THREATS_FILE = "result.json", "nodes.csv", "graph.json", "threats.json"
 SIGNATURE_FILE = "signature.json"
+RUN_FILES = (HISTORY_FILE, TRACE_FILE, MODELS_FILE, CHECKPOINT_FILE, RESULT_FILE)
+REPORT_FILES = (NODES_FILE, GRAPH_FILE, THREATS_FILE)
+VERIFIED_FILES = (*RUN_FILES, *REPORT_FILES)  # the ledger records digests of them
 _FORMAT = "tacit-checkpoint-1"
 
 

@@ -14,16 +14,6 @@ from tacit.runs.run_facts import file_digest, is_keyed
 from tacit.runs.verification.accounted_privacy import AccountedPrivacy
 from tacit.runs.verification.evidence import Evidence, Findings, LedgerEvidence, read_file
 
-_COVERED = (
-    storage.HISTORY_FILE,
-    storage.TRACE_FILE,
-    storage.MODELS_FILE,
-    storage.CHECKPOINT_FILE,
-    storage.RESULT_FILE,
-    storage.NODES_FILE,
-    storage.GRAPH_FILE,
-    storage.THREATS_FILE,
-)
 _TOLERANCE = 1e-6  # by which an ε computed elsewhere may differ
 
 
@@ -80,10 +70,10 @@ def check_history(evidence: Evidence, found: AccountedPrivacy, findings: Finding
             findings.expect(evidence.is_site and complete, f"{name}: the ledger has no evaluation after round {t}")
         else:
             _compare(f"{name}: round {t}", found.at_round(t), row, findings)
-    last, end = rounds[-1] if rounds else None, result.get("rounds")
-    wrong = last is None or not isinstance(end, int) or last > end or (last < end and result.get("stopped") is None)
+    last, end = rounds[-1] if rounds else 0, result.get("rounds")
+    wrong = not isinstance(end, int) or last > end or (last < end and result.get("stopped") is None)
     findings.expect(not wrong, f"{name} ends after round {last}, but {storage.RESULT_FILE} after round {end}")
-    if last is not None and last == end:
+    if rounds and last == end:
         measured = {key: rows[-1].get(key) for key in ("accuracy", "loss")}
         _compare(storage.RESULT_FILE, measured, result, findings, source=f"the last row of {name} has")
 
@@ -140,7 +130,7 @@ def check_digests(evidence: Evidence, findings: Findings) -> None:
     for part in evidence.ledgers:
         noise = Noise.from_seed(part.facts.seed or 0)
         prefix = "" if part is evidence.ledgers[0] else f"{part.folder.name}/"
-        for name in _COVERED:
+        for name in storage.VERIFIED_FILES:
             _check_digest(part, name, prefix, noise, findings)
 
 
