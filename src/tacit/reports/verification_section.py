@@ -22,7 +22,6 @@ def verification_items(run: RunRecord) -> list[StatementItem]:
         StatementItem("Run", _times(facts)),
         StatementItem("Extended", _extensions(facts)),
         StatementItem("Software", _software(facts)),
-        StatementItem("Config digest", facts.config_digest),
     ]
     return [item for item in items if item.text]
 
@@ -38,7 +37,8 @@ def _signature(verification: Verification) -> str:
 
 
 def _times(facts: RecordedFacts) -> str:
-    resumed = f", resumed {len(facts.starts) - 1} times" if len(facts.starts) > 1 else ""
+    again = len(facts.starts) - 1
+    resumed = f", resumed {again} time{'s' if again > 1 else ''}" if again else ""
     noise = f"derived from seed {facts.seed} (simulated)" if facts.simulated else "secret"
     return f"Started {facts.starts[0].time}, ended {facts.ended}{resumed}. Noise: {noise}."
 

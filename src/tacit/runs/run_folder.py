@@ -145,7 +145,8 @@ class RunFolder(Observer):
         trace = storage.read_history(path / TRACE_FILE) if (path / TRACE_FILE).is_file() else []
         at.check_ledger(self.ledger, path)
         run.return_to(at)
-        run.history = [row for row in history if row["round"] <= self._last_mark(at)]
+        last = self._last_mark(at)
+        run.history = [row for row in history if row["round"] <= last]
         run.trace = [row for row in trace if row["round"] <= at.t]
         run.seconds = seconds
         self._saved_round = at.t
