@@ -30,7 +30,7 @@ from tacit.runs.progress import ProgressBar, progress_counter
 from tacit.runs.recorded_facts import RecordedFacts
 from tacit.runs.resolved_config import resolved_config
 from tacit.runs.run import Run
-from tacit.runs.run_facts import record_files, record_run_start, record_start
+from tacit.runs.run_facts import record_end, record_files, record_run_start, record_start
 from tacit.runs.run_folder import RunFolder
 from tacit.runs.verification import Verification, fingerprint, load_private_key, load_public_key, verify
 from tacit.runs.workers import SynchronisedInterrupt, launch_workers
@@ -76,6 +76,7 @@ __all__ = [
     "load_public_key",
     "progress_counter",
     "read_toml",
+    "record_end",
     "record_files",
     "record_run_start",
     "record_start",

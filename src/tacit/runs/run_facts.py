@@ -85,22 +85,20 @@ def record_resume(run: Run, extend: int = 0) -> None:
     facts.write(starts=[*recorded["starts"], _start(run.t)], extensions=[*recorded["extensions"], *more])
 
 
-def record_end(run: Run, folder: Path, files: Iterable[str]) -> None:
-    """Record how a run has ended, and digests of all releases and of the `files` in its folder."""
-    ledger = run.task.ledger
+def record_end(ledger: Ledger, rounds: int, stopped: str | None) -> None:
+    """Record how a run has ended, with a digest of all releases."""
     ledger.facts.write(
         ended=utc_now(),
-        rounds=run.t,
-        stopped=run.stopped,
+        rounds=rounds,
+        stopped=stopped,
         releases=len(ledger),
         releases_digest=ledger.facts.releases_digest(),
         files={},
     )
-    record_files(ledger, run.task.noise, folder, files)
 
 
 def record_files(ledger: Ledger, noise: Noise, folder: Path, files: Iterable[str]) -> None:
-    """Record digests of further files, of those that exist."""
+    """Record digests of files in the folder of a run, of those that exist."""
     found = {name: file_digest(folder / name, noise) for name in files if (folder / name).is_file()}
     ledger.facts.write(files={**ledger.facts.read().get("files", {}), **found})
 

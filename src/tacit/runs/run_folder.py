@@ -14,7 +14,14 @@ from tacit.privacy import Ledger
 from tacit.runs import storage
 from tacit.runs.checkpoint import Checkpoint
 from tacit.runs.observer import Observer, Row
-from tacit.runs.run_facts import check_resume, extended_rounds, record_end, record_resume, record_run_start
+from tacit.runs.run_facts import (
+    check_resume,
+    extended_rounds,
+    record_end,
+    record_files,
+    record_resume,
+    record_run_start,
+)
 from tacit.runs.storage import (
     CONFIG_FILE,
     HISTORY_FILE,
@@ -115,7 +122,8 @@ class RunFolder(Observer):
         result = run.result()
         if self._coordinator.is_leader:
             storage.write_json(self.path / RESULT_FILE, result)
-        record_end(run, self.path, RUN_FILES)
+        record_end(self.ledger, run.t, run.stopped)
+        record_files(self.ledger, run.task.noise, self.path, RUN_FILES)
 
     def _save(self, run: Run) -> None:
         """Bring the folder up to date. The ledger comes first, so that it is never behind the other files."""
