@@ -28,8 +28,8 @@ from tacit.runs.storage import (
     LEDGER_FILE,
     MODELS_FILE,
     RESULT_FILE,
+    RESULT_FILES,
     RUN_FILES,
-    SIGNATURE_FILE,
     TRACE_FILE,
 )
 
@@ -110,8 +110,7 @@ class RunFolder(Observer):
         if self._continues:
             record_resume(run, self._extension)
         self._extension, self._continues = 0, True
-        for name in (RESULT_FILE, SIGNATURE_FILE):  # of an earlier end: no reader may take it for this one
-            (self.path / name).unlink(missing_ok=True)
+        storage.remove_files(self.path, RESULT_FILES)  # of an earlier end: no reader may take them for this one
 
     def on_evaluation(self, run: Run, row: Row) -> None:
         self.ledger.facts.mark(run.t, self.ledger.steps)

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ RESULT_FILE, NODES_FILE, GRAPH_FILE, THREATS_FILE = "result.json", "nodes.csv", 
 SIGNATURE_FILE = "signature.json"
 RUN_FILES = (HISTORY_FILE, TRACE_FILE, MODELS_FILE, CHECKPOINT_FILE, RESULT_FILE)
 REPORT_FILES = (NODES_FILE, GRAPH_FILE, THREATS_FILE)
+RESULT_FILES = (RESULT_FILE, SIGNATURE_FILE, *REPORT_FILES)  # written at the end of a run
 VERIFIED_FILES = (*RUN_FILES, *REPORT_FILES)  # the ledger records digests of them
 _FORMAT = "tacit-checkpoint-1"
 
@@ -126,6 +127,12 @@ def create_folder(path: Path) -> list[Path]:
     except OSError as error:
         raise TacitError(f"cannot create the folder {path}: {error.strerror or error}") from None
     return created
+
+
+def remove_files(folder: Path, names: Iterable[str]) -> None:
+    """Remove files from a folder, as far as they exist."""
+    for name in names:
+        (folder / name).unlink(missing_ok=True)
 
 
 def unused_folder(parent: Path, name: str) -> Path:

@@ -25,8 +25,7 @@ class SiteFolder(Observer):
 
     def remove_result(self) -> None:
         """Remove the result of an earlier run: its ε is outdated as soon as the run continues."""
-        (self.path / storage.RESULT_FILE).unlink(missing_ok=True)
-        (self.path / storage.SIGNATURE_FILE).unlink(missing_ok=True)
+        storage.remove_files(self.path, storage.RESULT_FILES)
 
     def begin(self, run: SiteRun) -> None:
         """Write the config, and read the history of a resumed run."""

@@ -48,6 +48,11 @@ class LedgerEvidence:
     intact: bool
     digest: str
 
+    @property
+    def prefix(self) -> str:
+        """How the files of the process are named: "" in the folder of the run, "rank-1/" in that of rank 1."""
+        return self.name.removesuffix(storage.LEDGER_FILE)
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -115,16 +120,16 @@ def _read_ledger(folder: Path, path: Path) -> LedgerEvidence:
     )
 
 
-def read_file(findings: Findings, path: Path, read: Callable[[Path], T]) -> T | None:
+def read_file(findings: Findings, path: Path, read: Callable[[Path], T], prefix: str = "") -> T | None:
     """Read a file; return None and note a difference if it is missing or cannot be read."""
     if not path.is_file():
         ended = ": the run has not ended" if path.name == storage.RESULT_FILE else ""
-        findings.differences.append(f"{path.name} is missing{ended}")
+        findings.differences.append(f"{prefix}{path.name} is missing{ended}")
         return None
     try:
         return read(path)
     except TacitError as error:
-        findings.differences.append(str(error).replace(f"{path.parent}/", ""))
+        findings.differences.append(str(error).replace(f"{path.parent}/", prefix))
     except Exception as error:  # a file that someone has changed may contain anything
-        findings.differences.append(f"{path.name} cannot be read: {type(error).__name__}")
+        findings.differences.append(f"{prefix}{path.name} cannot be read: {type(error).__name__}")
     return None

@@ -81,14 +81,15 @@ def check_history(evidence: Evidence, found: AccountedPrivacy, findings: Finding
 def check_checkpoint(evidence: Evidence, findings: Findings) -> None:
     """The checkpoint must be that of the last round, with as many steps as the ledger. A site has it in its journal."""
     for part in () if evidence.is_site else evidence.ledgers:
-        read = read_file(findings, part.folder / storage.CHECKPOINT_FILE, storage.read_checkpoint)
+        path = part.folder / storage.CHECKPOINT_FILE
+        read = read_file(findings, path, storage.read_checkpoint, part.prefix)
         if read is None:
             continue
         stated, steps = read[1], part.ledger.steps
         expected = {"t": part.facts.rounds, "processes": part.facts.processes}
         if part.facts.stopped is None:  # a refused or failed round can leave some of its releases in the ledger
             expected["steps"] = steps
-        _compare(storage.CHECKPOINT_FILE, expected, stated, findings)
+        _compare(f"{part.prefix}{path.name}", expected, stated, findings)
         findings.expect(
             isinstance(stated.get("steps"), int) and stated["steps"] <= steps,
             f"{part.name} has {steps} steps, but the run has made {stated.get('steps')}",
@@ -129,22 +130,21 @@ def check_digests(evidence: Evidence, findings: Findings) -> None:
     """Every file must be the one that the run wrote."""
     for part in evidence.ledgers:
         noise = Noise.from_seed(part.facts.seed or 0)
-        prefix = "" if part is evidence.ledgers[0] else f"{part.folder.name}/"
         for name in storage.VERIFIED_FILES:
-            _check_digest(part, name, prefix, noise, findings)
+            _check_digest(part, name, noise, findings)
 
 
-def _check_digest(part: LedgerEvidence, name: str, prefix: str, noise: Noise, findings: Findings) -> None:
-    path, recorded = part.folder / name, part.facts.files.get(name)
+def _check_digest(part: LedgerEvidence, name: str, noise: Noise, findings: Findings) -> None:
+    path, shown, recorded = part.folder / name, f"{part.prefix}{name}", part.facts.files.get(name)
     if not path.is_file():
-        missing = recorded is not None and f"{name} is missing" not in " ".join(findings.differences)
-        findings.expect(not missing, f"{prefix}{name} is missing")
+        missing = recorded is not None and not any(line.startswith(f"{shown} is") for line in findings.differences)
+        findings.expect(not missing, f"{shown} is missing")
     elif recorded is None:
-        findings.expect(part.facts.ended is None, f"{prefix}{name} was not written by the run")
+        findings.expect(part.facts.ended is None, f"{shown} was not written by the run")
     elif is_keyed(name) and not part.facts.simulated:
-        findings.unchecked.append(f"{prefix}{name}: its digest can be computed only with the secret key of the noise")
+        findings.unchecked.append(f"{shown}: its digest can be computed only with the secret key of the noise")
     else:
-        findings.expect(file_digest(path, noise) == recorded, f"{prefix}{name} was changed after the run had ended")
+        findings.expect(file_digest(path, noise) == recorded, f"{shown} was changed after the run had ended")
 
 
 def same(one: Any, other: Any) -> bool:
