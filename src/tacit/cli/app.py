@@ -58,6 +58,7 @@ def main() -> None:
         threats,
         train,
         up,
+        verify,
     )
 
     with warnings.catch_warnings():

@@ -72,7 +72,7 @@ def reserve_records(
         task.noise,
         task.nodes,
         [task.data.x.numpy(), task.data.y.numpy()],
-        plan(privacy, algorithm.rounds, privacy.sampling(task), task.nodes),
+        plan(privacy, algorithm.rounds, privacy.sampling(task.without_records(gradients=False)), task.nodes),
         title=f"{algorithm.title}, {algorithm.rounds} rounds",
         delta=delta,
         population=population,
