@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tacit.networks import Simulated
 from tests.cli.conftest import NO_TARGET, QUICK, setting
 
 SECRET = ["train", "--secret-noise", *QUICK, *setting("sharding=digest")]
@@ -105,6 +106,22 @@ def test_a_secret_run_cannot_be_resumed(tacit):
     ended = tacit("train", "--resume", "runs/example")
     assert (ended.code, ended.out) == (2, "")
     assert "This run cannot be resumed: its noise is secret and is not stored" in ended.err
+
+
+def test_an_interrupted_run_says_that_it_cannot_be_resumed(tacit, monkeypatch):
+    mix = Simulated.mix
+
+    def interrupted(self, t, *values):
+        if t == 3:
+            raise KeyboardInterrupt
+        return mix(self, t, *values)
+
+    monkeypatch.setattr(Simulated, "mix", interrupted)
+    ended = tacit(*SECRET)
+    assert ended.code == 130
+    assert ended.out.splitlines()[-1] == "This run cannot be resumed: its noise is secret and is not stored."
+    assert "To resume" not in ended.out
+    assert "Guaranteed ε = " in ended.out
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from tacit.errors import BudgetExceeded
-from tacit.graph_learning import GraphLearner, synthetic
+from tacit.graph_learning import PPGL, GraphLearner, GraphLearningRun, Signals, grid_search, synthetic
+from tacit.graphs import complete
+from tacit.networks import Simulated
 from tacit.privacy import RecordsLedger, joint_epsilon
 
 SIGNALS = synthetic.rbf(clients=3, signals=60, seed=0).signals
@@ -55,3 +57,28 @@ def test_the_command_states_the_total(tacit):
     assert third.code == 2
     assert "The run is refused" in third.err
     assert not Path("graphs/example-3").exists()
+
+
+def by_hand(method, task=None, **options):
+    task = task or Signals(SIGNALS, clip=20.0)
+    return GraphLearningRun(task, method, Simulated(complete(3)), quiet=True, **options).go()
+
+
+def test_runs_built_by_hand_are_added_up():
+    method = PPGL(beta=0.1, rho=1.0, lam=0.1, rounds=3).with_privacy(1.0, 1e-5)
+    assert [by_hand(method).privacy.runs for _ in range(2)] == [1, 2]
+
+
+def test_a_release_before_the_run_is_added_up():
+    method = PPGL(beta=0.1, rho=1.0, lam=0.1, rounds=3).with_privacy(1.0, 1e-5)
+    task = Signals(SIGNALS, clip=20.0)
+    first = by_hand(method, task, z=method.prepare_z(task)).privacy
+    assert (first.runs, first.total) == (1, first.guaranteed)
+
+
+def test_a_grid_search_costs_one_run():
+    method = PPGL(beta=0.1, rho=1.0, lam=0.1, rounds=3).with_privacy(1.0, 1e-5)
+    task = Signals(SIGNALS, clip=20.0)
+    found = grid_search(task, method, lambda graphs, consensus: float(graphs.sum()), rho=[0.5, 1.0])
+    assert by_hand(method).privacy.runs == 2
+    assert by_hand(found.best, task, z=found.z).privacy.runs == 2

@@ -12,14 +12,14 @@ from tacit.privacy import Reservation, declares, plan
 def reserve_signals(
     task: Signals, method: GraphMethod[Any], delta: float, population: str | None = None, budget: float | None = None
 ) -> None:
-    """Give the task's ledger its entry in the records ledger, unless the run is a simulation.
+    """Give the task's ledger its entry in the records ledger, unless it has one or the run is a simulation.
 
     Raises:
         TacitError: The run is refused, for example because of the budget of the signals.
     """
-    if task.noise.simulated:
+    if task.noise.simulated or task.ledger.reservation is not None:
         return
-    task.ledger.reservation = Reservation(
+    reservation = Reservation(
         task.noise,
         task.nodes,
         task.clients,
@@ -30,4 +30,7 @@ def reserve_signals(
         budget=budget,
         exact_values_stay_local=declares(method, "exact_values_stay_local"),
     )
-    task.ledger.reservation.check(task.ledger)
+    reservation.check(task.ledger)
+    task.ledger.reservation = reservation
+    if len(task.ledger):  # what was released before this run was created
+        reservation.begin(task.ledger)

@@ -18,6 +18,7 @@ from torch import Tensor
 from tacit.errors import BudgetExceeded, TacitError
 from tacit.graph_learning.method import GraphMethod
 from tacit.graph_learning.observer import GraphObserver
+from tacit.graph_learning.records import reserve_signals
 from tacit.graph_learning.signals import Signals
 from tacit.networks import Network
 from tacit.privacy import Privacy, declares, ledger_guarantee, outside_parts
@@ -70,6 +71,8 @@ class GraphLearningRun:
         self.interrupted = False
         self.t = 0
         self._started = time.monotonic()
+        if method.noise is not None:
+            reserve_signals(task, method, delta)
         self._state = method.start(task, network.graph, z)
 
     @property
