@@ -38,11 +38,8 @@ def settings_differences(recorded: Mapping[str, Any], given: Mapping[str, Any]) 
     """
     one, other = dict(_flattened(canonical_settings(recorded))), dict(_flattened(canonical_settings(given)))
     changed = [key for key in sorted(one | other) if key not in one or key not in other or one[key] != other[key]]
-    return [
-        f"{key} is {_shown(one, key)} in the ledger, "
-        + (f"got {_shown(other, key)}" if key in other else "but not here")
-        for key in changed
-    ]
+    got = {key: f"got {_shown(other, key)}" if key in other else "but not here" for key in changed}
+    return [f"{key} is {_shown(one, key)} in the ledger, {got[key]}" for key in changed]
 
 
 def _flattened(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
