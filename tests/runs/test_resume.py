@@ -243,6 +243,14 @@ def test_ledger_with_too_few_steps_is_refused(stopped, tmp_path):
     refused(stopped, "has 3 steps, but the run has made 7")
 
 
+@pytest.mark.parametrize("step", [2, 6])  # before and after the last evaluation
+def test_ledger_with_a_changed_release_is_refused(stopped, step):
+    with closing(sqlite3.connect(stopped / "ledger.sqlite")) as database:
+        database.execute("UPDATE release SET purpose = 'x' WHERE step = ?", (step,))
+        database.commit()
+    refused(stopped, "ledger.sqlite was changed: its releases are not those of the run")
+
+
 def test_damaged_ledger_is_refused(stopped):
     (stopped / "ledger.sqlite").write_bytes(b"nothing that SQLite knows " * 100)
     refused(stopped, "ledger.sqlite", "not a database")
