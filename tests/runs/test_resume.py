@@ -198,7 +198,7 @@ def test_ledger_decides_and_not_the_config_file(stopped):
 
 def test_other_records_of_the_same_form_are_refused(tmp_path):
     rows = "".join(f"{i},{i % 7},{'yes' if i % 3 else 'no'}\n" for i in range(200))
-    changes = {"data": {"name": "csv", "path": str(tmp_path / "records.csv"), "label": "y"}}
+    changes = {"data": {"name": "csv", "path": str(tmp_path / "records.csv"), "label": "y", "labels": ["no", "yes"]}}
     (tmp_path / "records.csv").write_text("a,b,y\n" + rows)
     small(**changes, out=tmp_path / "run", observers=[interrupt_after(7)]).go()
     (tmp_path / "records.csv").write_text("a,b,y\n" + rows.replace(",2,", ",3,"))

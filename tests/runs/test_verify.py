@@ -373,7 +373,7 @@ def test_python_objects_and_own_files_are_verified_without_being_executed(tmp_pa
 def test_records_that_have_changed_since_are_noted(tmp_path):
     rows = "".join(f"{i},{i % 7},{'yes' if i % 3 else 'no'}\n" for i in range(200))
     (tmp_path / "records.csv").write_text("a,b,y\n" + rows)
-    changes = {"data": {"name": "csv", "path": str(tmp_path / "records.csv"), "label": "y"}}
+    changes = {"data": {"name": "csv", "path": str(tmp_path / "records.csv"), "label": "y", "labels": ["no", "yes"]}}
     run = small(**changes, out=tmp_path / "run").go()
     assert verified(run).unchecked == ()
     (tmp_path / "records.csv").write_text("a,b,y\n" + rows.replace(",2,", ",3,"))
