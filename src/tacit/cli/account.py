@@ -122,7 +122,7 @@ def _config(what: str | None, settings: list[str]) -> AccountResult:
 
     config = Config.load(path, settings)
     with err.status("Accounting"):
-        run = from_config(config)
+        run = from_config(config, secret_noise=True)  # it is not started, so nothing is released
         privacy = run.planned()
     if config.privacy.epsilon is None:
         return AccountResult(privacy)

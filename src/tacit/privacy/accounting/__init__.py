@@ -2,5 +2,6 @@
 
 from tacit.privacy.accounting.accountant import epsilon, guarantee
 from tacit.privacy.accounting.calibration import calibrate
+from tacit.privacy.accounting.joint import joint_epsilon
 
-__all__ = ["calibrate", "epsilon", "guarantee"]
+__all__ = ["calibrate", "epsilon", "guarantee", "joint_epsilon"]

@@ -41,6 +41,8 @@ class RebuiltRun:
             return "a site does not have the whole network"
         if reason := _own_part(config):
             return reason
+        if config.get("noise") == "secret":
+            return "the key of its noise is secret, so its records cannot be compared with those that are here"
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
