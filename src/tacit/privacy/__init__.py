@@ -3,7 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from tacit.privacy.accounting import calibrate, epsilon, guarantee
+from tacit.privacy.accounting import calibrate, epsilon, epsilon_lower_bound, guarantee
 from tacit.privacy.adversary import Adversary, Coalition, Eavesdropper, ModelHolder
 from tacit.privacy.bounded import Bounded, ReleaseContext
 from tacit.privacy.budget import Budget
@@ -57,6 +57,7 @@ __all__ = [
     "calibrate",
     "calibrate_noise",
     "epsilon",
+    "epsilon_lower_bound",
     "epsilon_to_mu",
     "guarantee",
     "ledger_guarantee",
