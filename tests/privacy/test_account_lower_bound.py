@@ -132,6 +132,13 @@ def test_noise_without_a_proof_counts_as_no_loss():
     assert both == pytest.approx(mu_to_epsilon(0.5, 1e-5), rel=1e-6)
 
 
+def test_a_pair_of_laws_that_no_value_attains_counts_as_no_loss(monkeypatch):
+    releases = stream([Laplace(2.0), Gaussian(2.0)])
+    assert epsilon_lower_bound(releases, 1e-5) > mu_to_epsilon(0.5, 1e-5)
+    monkeypatch.setattr(type(Laplace.loss), "is_attained", False)
+    assert epsilon_lower_bound(releases, 1e-5) == pytest.approx(mu_to_epsilon(0.5, 1e-5), rel=1e-6)
+
+
 def test_delta_0():
     assert epsilon_lower_bound(stream([Gaussian(5.0)]), 0.0) == math.inf
     assert epsilon_lower_bound(repeated(Laplace(2.0), 3), 0.0) == pytest.approx(1.5, rel=1e-5)

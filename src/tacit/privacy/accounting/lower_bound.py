@@ -35,7 +35,6 @@ from tacit.privacy.accounting.convolution import (
 )
 from tacit.privacy.accounting.losses import LossCounts, SampledLoss, draw_losses
 from tacit.privacy.accounting.pld import Direction, LossDistribution, loss_cells
-from tacit.privacy.mechanisms import NO_PRIVACY
 from tacit.privacy.release import Release
 
 Array = npt.NDArray[np.float64]
@@ -55,8 +54,8 @@ def epsilon_lower_bound(releases: Iterable[Release], delta: float, *, times: int
 
     The exact ε is the least one that holds for every value, and every change, within the stated sensitivity. Under
     add-remove, the bound is usually less than one percent below the guaranteed ε. It may be far below where the
-    guaranteed ε may be too large: under replace-one with sampling, and for a permutation. Noise without a proven
-    privacy loss counts as no loss. The arguments are those of `epsilon`.
+    guaranteed ε may be too large: under replace-one with sampling, and for a permutation. Noise whose privacy loss is
+    not proven, or not attained, counts as no loss. The arguments are those of `epsilon`.
 
     >>> from tacit.privacy import Gaussian, Sampling
     >>> sampling = Sampling("poisson", np.array([0.01]), "add-remove")
@@ -91,7 +90,7 @@ def _attained_losses(releases: list[Release], node: int, times: int) -> LossCoun
     dependent: LossCounts = Counter()
     for draw in draw_losses(releases, np.array([node])):
         rate = draw.scheme.attained_rate(draw.rate)
-        if draw.law is NO_PRIVACY or rate == 0:
+        if not draw.law.is_attained or rate == 0:
             continue
         mu = min(1 / draw.multiplier, _MAX_MU) if draw.multiplier > 0 else _MAX_MU
         loss = SampledLoss(draw.law, rate, mu)
