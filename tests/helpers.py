@@ -1,5 +1,6 @@
 """Small tasks and other helpers that several tests share."""
 
+import hashlib
 import inspect
 import signal
 
@@ -99,6 +100,14 @@ def _task_of_loss(loss, nodes, d, records, seed, dtype, shared, **batches):
     model = Model.from_loss(loss, torch.zeros(d, dtype=dtype), shared)
     parts = np.split(np.arange(len(x)), nodes)
     return Task(model, data, parts, noise=Noise.from_seed(seed), dtype=dtype, **batches)
+
+
+def content_digest(data):
+    """A digest of all training and test records, in their order."""
+    digest = hashlib.sha256()
+    for part in (data.x, data.y, data.test_x, data.test_y):
+        digest.update(part.numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
 def noised(task, law, value, scale, purpose, node, step):

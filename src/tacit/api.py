@@ -16,8 +16,8 @@ from tacit.errors import TacitError
 from tacit.graph_learning import graph_methods
 from tacit.graphs import Graph, from_networkx
 from tacit.reports import ReportPage
-from tacit.runs import PYTHON_OBJECT_PREFIX, Config, Observer, ProgressBar, Run, UserParts, from_config
-from tacit.tasks import Dataset, Model
+from tacit.runs import PYTHON_OBJECT_PREFIX, Config, Observer, ProgressBar, Run, UserParts, batch_relation, from_config
+from tacit.tasks import Dataset, Model, fitting_split
 
 
 def train(
@@ -40,6 +40,7 @@ def train(
     evaluate_every: int | None = None,
     out: str | Path | None = None,
     resume: bool = False,
+    extend: int = 0,
     progress: bool = False,
     observers: Sequence[Observer] = (),
 ) -> Run:
@@ -49,7 +50,8 @@ def train(
 
     Args:
         model: A name, a `torch.nn.Module`, or a `tacit.Model`.
-        data: A name, arrays (x, y), or a `tacit.Dataset`.
+        data: A name, a `tacit.Dataset`, or arrays (x, y), whose classes are learnt from y. A guarantee needs declared
+            classes: `Dataset.from_arrays(x, y, labels=[...])`.
         algorithm: A name, or an `Algorithm`.
         graph: A name, a `tacit.Graph`, or a networkx graph.
         nodes: The number of nodes of a graph given by name.
@@ -67,7 +69,9 @@ def train(
             `epsilon`.
         evaluate_every: Rounds between two evaluations; by default there are about 20 evaluations.
         out: A new folder for config, ledger, history, models, checkpoint and report. By default nothing is written.
-        resume: Continue the run in `out` from its last checkpoint, with the same arguments as before.
+        resume: Continue the run in `out` from its last checkpoint, with the same arguments as before. Other settings
+            or other records than those in the run's ledger are refused.
+        extend: With `resume`, continue the run for so many more rounds, with the same noise, schedules and budget.
         progress: Show progress on standard error.
         observers: Notified of the start, every round, every evaluation and the end (`tacit.Observer`).
 
@@ -99,11 +103,15 @@ def train(
     )
     if resume and out is None:
         raise TacitError("resume=True needs out=, the folder of the run to resume")
+    if extend < 0 or (extend and not resume):
+        raise TacitError(f"extend must be a number of rounds to add and needs resume=True, got {extend}")
     refuse_graph_method(config)
+    if not isinstance(data, str | Dataset):
+        data = Dataset.from_arrays(*data, split=fitting_split(batch_relation(config.batch)))
     parts = _objects(data, sharding, model, graph, algorithm)
     folder = None if out is None else Path(out)
-    bar = [ProgressBar()] if progress else []
-    return from_config(config, parts, out=folder, resume=resume, observers=[*bar, ReportPage(), *observers]).go()
+    followers = [*([ProgressBar()] if progress else []), ReportPage(), *observers]
+    return from_config(config, parts, out=folder, resume=resume, extend=extend, observers=followers).go()
 
 
 def refuse_graph_method(config: Config) -> None:
@@ -117,15 +125,13 @@ def _name(part: object) -> dict[str, str]:
 
 
 def _objects(
-    data: str | Dataset | tuple[npt.ArrayLike, npt.ArrayLike],
+    data: str | Dataset,
     sharding: str | Sequence[npt.NDArray[np.int64]],
     model: str | nn.Module | Model,
     graph: str | Graph | nx.Graph,
     algorithm: str | Algorithm[Any],
 ) -> UserParts:
     """The parts that are not names."""
-    if not isinstance(data, str | Dataset):
-        data = Dataset.from_arrays(*data)
     if not isinstance(graph, str | Graph):
         graph = from_networkx(graph)
     return UserParts(

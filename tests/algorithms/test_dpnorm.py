@@ -11,7 +11,7 @@ from tacit.algorithms.dpnorm_privacy import dp_norm_claim, dp_norm_j
 from tacit.errors import TacitError
 from tacit.graphs import graphs
 from tacit.networks import Simulated
-from tacit.privacy import mu_to_epsilon
+from tacit.privacy import Noise, mu_to_epsilon
 from tacit.runs import Config, from_config
 from tacit.tasks import Dataset, Model, Task
 from tests.helpers import noised, quadratic_task, run_rounds
@@ -180,6 +180,7 @@ def worst(batch, sampling, epochs, smooth, decay=0.0):
         data = Dataset("worst", x, y, x, y, 2)
         model = Model.from_loss(loss, torch.zeros(1, dtype=torch.float64), weight_decay=decay)
         options = {"batch": batch, "sampling": sampling, "epochs": epochs, "dtype": torch.float64}
+        options["noise"] = Noise.from_seed(0)
         tasks.append(Task(model, data, np.split(np.arange(48), 6), **options))
     return tasks
 
@@ -227,14 +228,12 @@ def test_steps_that_are_no_contractions_are_refused():
             algorithm.start(task, RING)
 
 
-def test_smoothness_is_required_and_checked():
+def test_smoothness_is_required_and_enforced():
     task = published()[1]
     with pytest.raises(TacitError, match="set smoothness to L"):
         algorithms.build("dp-norm", {"sigma": 0.1}).start(task, RING)
-    with pytest.raises(TacitError, match=r"smoothness must be at least 0\.5 on these records, got 0\.4"):
+    with pytest.raises(TacitError, match=r"smoothness must be at least 0\.5 for logistic regression with biases"):
         algorithms.build("dp-norm", {"sigma": 0.1, "smoothness": 0.4}).start(task, RING)
-    assert task.smoothness == 0.5  # records of length 0, and biases
-    assert quadratic_task().smoothness is None
 
 
 @pytest.mark.parametrize(
@@ -271,3 +270,21 @@ def test_step_size_above_the_limit_of_the_lemma_is_refused():
     algorithm, task = published(lr=0.05)
     with pytest.raises(TacitError, match=r"at most 1/\(cKL\) = 0.03704, got 0.05"):
         algorithm.privacy.sensitivity(task, RING)
+
+
+def test_records_that_are_too_long_are_scaled_down_and_nothing_is_refused():
+    """A refusal, or its message, would reveal the longest record."""
+    steps = {}
+    for length in (1.0, 3.0, 1e4):
+        x = torch.eye(8)
+        x[0] *= length
+        y = torch.zeros(8, dtype=torch.long)
+        model = Model(torch.nn.Linear(8, 2, bias=False))
+        model._initial.zero_()
+        parts = [np.array([node]) for node in range(6)]
+        task = Task(model, Dataset("long", x, y, x, y, 2), parts, noise=Noise.from_seed(0), dtype=torch.float64)
+        algorithms.build("dp-norm", {"sigma": 0.1, "smoothness": 0.5}).start(task, RING)
+        steps[length] = task.gradient(task.initial(), 0).use_locally()
+        assert torch.equal(task.data.x, x)
+    assert torch.allclose(steps[3.0], steps[1.0])
+    assert torch.allclose(steps[1e4], steps[1.0])

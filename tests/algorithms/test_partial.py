@@ -101,7 +101,9 @@ def test_local_parameters_get_the_same_clip_and_noise():
 
 def test_exact_local_parameters_cost_more_and_are_noted(private, exact):
     assert exact.privacy.guaranteed > private.privacy.guaranteed
-    assert "without noise. This guarantee does not cover them" in exact.privacy.note
+    assert exact.privacy.covers_models is False
+    assert private.privacy.covers_models is True
+    assert "covers neither the models" in exact.privacy.note
     for line in exact.task.ledger.releases():
         assert (line.sampling.kind, set(line.rates.tolist())) == ("none", {1.0})
 

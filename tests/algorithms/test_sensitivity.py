@@ -178,7 +178,14 @@ def papers_task(nodes=10, records=40):
     options = {"inputs": (1, 28, 28), "classes": 10, "hidden": (10, 784), "biases": False}
     model = Model(models.build("mlp", options), share=["0.*"])
     parts = np.split(np.arange(len(x)), nodes)
-    return Task(model, Dataset("random", x, y, x[:10], y[:10], 10), parts, batch=20, sampling="permutation")
+    return Task(
+        model,
+        Dataset("random", x, y, x[:10], y[:10], 10),
+        parts,
+        batch=20,
+        sampling="permutation",
+        noise=Noise.from_seed(0),
+    )
 
 
 def test_estimated_sensitivity_grows_by_kappa_between_synchronisations():

@@ -1,6 +1,7 @@
 """Audits of DPPS and the algorithms that use it, with each kind of sensitivity."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -133,6 +134,8 @@ class HalfReplacement(ReplacementSensitivity):
 
 @dataclass(frozen=True, kw_only=True)
 class HalfNoise(SGPDP):
+    exact_values_stay_local: ClassVar[bool] = True
+
     def protocol(self, t, nodes, graph):
         return DPPS(self.noise(t, nodes), (HalfReplacement(),), self.sync_every)
 

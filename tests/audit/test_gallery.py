@@ -7,7 +7,7 @@ here. test_full.py measures how often mistakes are missed.
 import pytest
 
 from tacit.audit import GALLERY
-from tacit.audit.gallery import CorrectGossip
+from tacit.audit.broken_mechanisms import CorrectGossip
 
 
 @pytest.mark.parametrize("name", GALLERY)

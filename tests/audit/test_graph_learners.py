@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -91,9 +92,11 @@ def test_the_half_signals_have_equal_degrees():
 class HalvedNoise(PPGL):
     """PPGL with noise for half of the sensitivity in every round."""
 
-    def release_graphs(self, t, w, problem, task):
+    exact_values_stay_local: ClassVar[bool] = True
+
+    def release_graphs(self, t, w, problem, task, past):
         half = replace_sensitivity(task, 0.5)
-        return super().release_graphs(t, w, problem, half)
+        return super().release_graphs(t, w, problem, half, past)
 
 
 def replace_sensitivity(task, share):
@@ -105,6 +108,8 @@ def replace_sensitivity(task, share):
 @dataclass(frozen=True, kw_only=True)
 class ExactLearning(PPGL):
     """PPGL that releases z̄ once with noise but learns from the exact z̄."""
+
+    exact_values_stay_local: ClassVar[bool] = True
 
     def start(self, task, graph, z=None):
         state = super().start(task, graph, z)

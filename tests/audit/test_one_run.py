@@ -190,4 +190,4 @@ def test_the_command(tacit):
 def test_a_canary_model_is_as_smooth_as_the_real_one():
     task, parts, _ = small_canary_parts(options={"biases": False})
     assert isinstance(parts.model, CanaryModel)
-    assert parts.model.smoothness(2.0) == task.model.smoothness(2.0) == 1.0
+    assert parts.model.longest_input(2.0) == task.model.longest_input(2.0) == 2.0

@@ -1,8 +1,8 @@
-"""Settings that the tests of the command share."""
+"""Settings shared by the tests of the command line."""
 
 
 def setting(*pairs):
-    """--set for each of key=value."""
+    """Return `--set key=value` for each pair."""
     return [part for pair in pairs for part in ("--set", pair)]
 
 

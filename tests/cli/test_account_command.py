@@ -1,4 +1,4 @@
-"""`tacit account` and `tacit list`."""
+"""The command `tacit account`."""
 
 import json
 import subprocess
@@ -29,7 +29,7 @@ def answer(ended):
         (1, 1e-3, 20000, 1e-6, 0.794),
     ],
 )
-def test_known_numbers(tacit, noise, rate, steps, delta, exact):
+def test_epsilon_agrees_with_known_values(tacit, noise, rate, steps, delta, exact):
     given = options(noise_multiplier=noise, sample_rate=rate, steps=steps, delta=delta)
     privacy = answer(tacit("account", "gaussian", "--json", *given))["privacy"]
     assert exact * 0.999 <= privacy["guaranteed"] <= exact * 1.01
@@ -43,12 +43,14 @@ def test_known_numbers(tacit, noise, rate, steps, delta, exact):
         "reason": None,
         "note": None,
         "assumes": None,
+        "simulated": False,
+        "covers_models": None,
         "per_round": None,
         "claimed_for": "run",
     }
 
 
-def test_laplace(tacit):
+def test_laplace_with_and_without_sampling(tacit):
     pure = answer(tacit("account", "laplace", "--json", *options(noise_multiplier=2, steps=3, delta=0)))
     assert pure["privacy"]["guaranteed"] == pytest.approx(1.5)
     mixed = answer(tacit("account", "laplace", "--json", *options(noise_multiplier=2, steps=3, sample_rate=0.1)))
@@ -57,7 +59,7 @@ def test_laplace(tacit):
 
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-def test_there_and_back(tacit, kind, relation):
+def test_the_noise_for_an_epsilon_gives_that_epsilon(tacit, kind, relation):
     common = options(sample_rate=0.05, steps=200, delta=1e-6, relation=relation)
     solved = answer(tacit("account", kind, "--json", "--epsilon", "1", *common))
     assert 0.98 < solved["privacy"]["guaranteed"] <= 1
@@ -67,16 +69,18 @@ def test_there_and_back(tacit, kind, relation):
     assert "noise_multiplier" not in back
 
 
-def test_a_config_costs_what_its_run_will(tacit):
+def test_the_epsilon_of_a_config_equals_that_of_its_run(tacit):
     for more in ([], setting("sharding=sizes", "sharding.ratio=3"), setting("privacy.calibration=paper")):
         planned = answer(tacit("account", "--json", *QUICK, *more))
         run = json.loads(tacit("train", "--json", *QUICK, *more).out)
-        assert planned["privacy"] == run["privacy"]
+        assert run["privacy"].pop("note").startswith("SIMULATION")
+        assert run["privacy"].pop("simulated") is True
+        assert planned["privacy"] == run["privacy"] | {"simulated": False, "note": None}
         assert planned["noise_multiplier"] > 0
     assert list(Path().iterdir()) == [Path("runs")]
 
 
-def test_options_over_a_config(tacit):
+def test_options_override_the_config(tacit):
     Path("mine.toml").write_text('[algorithm]\nname = "const-d2p"\nnoise_multiplier = 3.0\n')
     given = answer(tacit("account", "mine.toml", "--json", *QUICK, *options(delta=1e-6, relation="replace-one")))
     assert (given["privacy"]["delta"], given["privacy"]["relation"]) == (1e-6, "replace-one")
@@ -91,12 +95,12 @@ def test_options_over_a_config(tacit):
 def test_output_is_two_lines(tacit):
     lines = tacit("account", "gaussian", *options(epsilon=2, delta=1e-6)).out.splitlines()
     assert lines[0].startswith("Guaranteed ε = ")
-    assert lines[0].endswith("against an observer of every release")  # in one line, however long
+    assert lines[0].endswith("against an observer of every release")  # not wrapped
     assert lines[1].startswith("Noise multiplier: ")
     assert "of round 0: " in tacit("account", *QUICK).out
 
 
-def test_no_noise_to_speak_of_is_no_number(tacit):
+def test_negligible_noise_guarantees_nothing(tacit):
     privacy = answer(tacit("account", "gaussian", "--json", *options(noise_multiplier=1e-310)))["privacy"]
     assert privacy["guaranteed"] is None
     assert privacy["reason"]
@@ -123,7 +127,7 @@ def test_no_noise_to_speak_of_is_no_number(tacit):
         (["--delta", "2"], "privacy.delta = 2.0 should be less than 1"),
     ],
 )
-def test_bad_input(tacit, args, words):
+def test_invalid_input_is_refused(tacit, args, words):
     ended = tacit("account", *args)
     assert (ended.code, ended.out) == (2, "")
     assert words in ended.err

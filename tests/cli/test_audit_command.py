@@ -1,4 +1,4 @@
-"""`tacit audit` on the folder of a run: what it finds is kept there, and on the run's page."""
+"""`tacit audit` on the folder of a run: the result is stored in the folder and shown in the report."""
 
 import json
 from dataclasses import replace
@@ -11,6 +11,7 @@ from tacit import train
 from tacit.audit import ProfilePoint, audit
 from tacit.reports import RunRecord
 from tacit.runs import Config
+from tacit.tasks import Dataset
 from tests.cli.conftest import QUICK
 
 SMALL = ("--trials", "400", "--rounds", "2")
@@ -22,13 +23,13 @@ def run(tacit, tmp_path):
     return tmp_path / "run"
 
 
-def test_a_run_is_attacked_and_its_page_tells(tacit, run):
+def test_the_audit_of_a_run_is_added_to_its_folder_and_report(tacit, run):
     before = (run / "report.html").read_text()
     ended = tacit("audit", "run", *SMALL)
     assert ended.code == 0
     assert ended.out.endswith("Results: run. Report: run/report.html\n")
-    kept = json.loads((run / "audit.json").read_text())
-    assert list(kept) == ["trials"]
+    stored = json.loads((run / "audit.json").read_text())
+    assert list(stored) == ["trials"]
     expected = audit(Config.load(run / "config.toml"), trials=400, rounds=2)
     assert RunRecord.read(run).audits.trials == expected
     assert ended.out.startswith(expected.summary())
@@ -39,20 +40,20 @@ def test_a_run_is_attacked_and_its_page_tells(tacit, run):
     assert (run / "report.html").read_text() == after
     (run / "audit.json").unlink()
     assert tacit("report", "run").code == 0
-    assert (run / "report.html").read_text() == before
+    assert 'id="audit"' not in (run / "report.html").read_text()
 
 
-def test_one_run_is_kept_beside_the_trials(tacit, run):
+def test_both_kinds_of_audit_are_stored_together(tacit, run):
     assert tacit("audit", "run", *SMALL).code == 0
     ended = tacit("audit", "run", "--one-run", "--canaries", "100", "--json")
     assert ended.code == 0
-    kept = json.loads((run / "audit.json").read_text())
-    assert kept["one_run"] == json.loads(ended.out)
-    assert kept["trials"]["trials"] == 400
+    stored = json.loads((run / "audit.json").read_text())
+    assert stored["one_run"] == json.loads(ended.out)
+    assert stored["trials"]["trials"] == 400
     assert 'id="audit-one-run"' in (run / "report.html").read_text()
 
 
-def test_a_broken_guarantee_is_kept_and_told(tacit, run, monkeypatch):
+def test_a_broken_guarantee_is_stored_and_reported(tacit, run, monkeypatch):
     def attacked(config, **given):
         return replace(audit(config, **given), profile=(ProfilePoint(0.1, 9.0, 1.0),))
 
@@ -64,7 +65,7 @@ def test_a_broken_guarantee_is_kept_and_told(tacit, run, monkeypatch):
     assert "THE GUARANTEE IS BROKEN" in (run / "report.html").read_text()
 
 
-def test_what_cannot_be_attacked_is_refused_before_the_attack(tacit, run, tmp_path):
+def test_invalid_folders_and_options_are_refused_before_the_attack(tacit, run, tmp_path):
     (tmp_path / "empty").mkdir()
     damaged = run / "audit.json"
     cases = {
@@ -82,10 +83,10 @@ def test_what_cannot_be_attacked_is_refused_before_the_attack(tacit, run, tmp_pa
     assert damaged.read_text() == "{}}"
 
 
-def test_a_part_handed_over_in_python_is_not_in_the_folder(tacit, tmp_path):
+def test_a_run_with_a_python_object_cannot_be_audited_from_its_folder(tacit, tmp_path):
     x = np.random.default_rng(0).normal(size=(60, 4))
     train(
-        data=(x, (x[:, 0] > 0).astype(int)),
+        data=Dataset.from_arrays(x, (x[:, 0] > 0).astype(int), labels=[0, 1]),
         nodes=3,
         rounds=2,
         batch=4,

@@ -1,4 +1,4 @@
-"""What a user can get wrong: one sentence, exit code 2, no traceback, nothing left behind."""
+"""Invalid input: one sentence, exit code 2, no traceback, no files left behind."""
 
 import errno
 import os
@@ -18,7 +18,7 @@ SGP = [*NO_TARGET, *setting("algorithm=sgp")]
 
 
 def refused(ended, *words, left=()):
-    """One sentence on standard error, and nothing else anywhere."""
+    """Check that the command printed one sentence on standard error, and wrote no files except `left`."""
     assert (ended.code, ended.out) == (2, "")
     assert "Traceback" not in ended.err
     assert ended.err.startswith("error: ")
@@ -40,7 +40,7 @@ def refused(ended, *words, left=()):
         ("algorithm=none.py:Mine", "none.py does not exist"),
     ],
 )
-def test_unknown_names(tacit, change, words):
+def test_unknown_names_are_refused_with_a_suggestion(tacit, change, words):
     refused(tacit("train", *setting(change)), words)
 
 
@@ -62,7 +62,7 @@ def test_unknown_names(tacit, change, words):
         ("model.inputs=3", 'unknown parameter of model logistic "inputs"'),
     ],
 )
-def test_unknown_keys(tacit, change, words):
+def test_unknown_keys_are_refused_with_a_suggestion(tacit, change, words):
     refused(tacit("train", *setting(change)), words)
 
 
@@ -113,12 +113,15 @@ def test_unknown_keys(tacit, change, words):
         ("rounds.x=3", '"rounds" is not a section'),
     ],
 )
-def test_wrong_values(tacit, change, words):
+def test_invalid_values_are_refused(tacit, change, words):
     refused(tacit("train", *setting(change)), words)
 
 
-def test_a_budget_without_noise(tacit):
-    refused(tacit("train", *SGP, *setting("privacy.budget=1")), "SGP sends values without noise")
+def test_a_budget_needs_noise(tacit):
+    refused(
+        tacit("train", *SGP, *setting("privacy.budget=1")),
+        "SGP cannot run with a privacy budget, because values leave the nodes without noise",
+    )
 
 
 @pytest.mark.parametrize(
@@ -131,12 +134,12 @@ def test_a_budget_without_noise(tacit):
         (b"[batch]\nsizes = 1\n", 'unknown key of [batch] in bad.toml "sizes"'),
     ],
 )
-def test_a_config_that_is_wrong(tacit, content, words):
+def test_an_invalid_config_is_refused(tacit, content, words):
     Path("bad.toml").write_bytes(content)
     refused(tacit("train", "bad.toml"), words, left=["bad.toml"])
 
 
-def test_a_config_that_cannot_be_read(tacit):
+def test_a_missing_config_or_a_folder_is_refused(tacit):
     refused(tacit("train", "none.toml"), "cannot read the config none.toml: No such file or directory")
     Path("folder").mkdir()
     refused(tacit("train", "folder"), "folder is a folder, not a config", left=["folder"])
@@ -148,13 +151,13 @@ def test_a_config_that_cannot_be_read(tacit):
     )
 
 
-def test_a_graph_in_two_parts(tacit):
+def test_a_disconnected_graph_is_refused(tacit):
     Path("links").write_text("0 1\n1 0\n2 3\n3 2\n")
     ended = tacit("train", *QUICK, *setting("graph=edges", "graph.path=links"))
     refused(ended, "has 2 components", "node 2 cannot be reached from node 0", left=["links"])
 
 
-def test_data_that_is_not_there(tacit, monkeypatch, tmp_path):
+def test_missing_data_are_reported_with_the_folders_searched(tacit, monkeypatch, tmp_path):
     def offline(*_):
         raise ConnectionError
 
@@ -167,7 +170,7 @@ def test_data_that_is_not_there(tacit, monkeypatch, tmp_path):
     refused(tacit("train", *setting("data=npz", "data.path=x.npz")), "there is no file ", left=["data"])
 
 
-def test_data_that_are_not_numbers(tacit):
+def test_data_with_nan_are_refused(tacit):
     x = np.ones((50, 3))
     x[7, 2] = np.nan
     np.savez("mine.npz", x=x, y=np.arange(50) % 2)
@@ -175,14 +178,26 @@ def test_data_that_are_not_numbers(tacit):
     refused(ended, "NaN or infinite value, first at row 7, column 2", left=["mine.npz"])
 
 
-def test_gradients_that_are_not_finite(tacit):
+def test_own_records_need_declared_labels(tacit):
+    """The command of the README, with and without labels."""
+    rows = [f"{i % 7},{i % 11},{'ill' if i % 3 else 'healthy'}" for i in range(300)]
+    Path("records.csv").write_text("\n".join(["age,weight,diagnosis", *rows]))
+    own = setting("data=csv", "data.path=records.csv", "data.label=diagnosis", "batch.size=8")
+    refused(tacit("train", *QUICK, *own), "the classes were learnt", "data.labels = [...]", left=["records.csv"])
+    labels = setting('data.labels=["healthy", "ill"]')
+    ended = tacit("train", *QUICK, *own, *labels, *setting("data.split=index"))
+    refused(ended, 'set split = "content"', left=["records.csv"])
+    assert tacit("train", *QUICK, *own, *labels).code == 0
+
+
+def test_values_that_are_not_finite_stop_the_run_and_keep_its_results(tacit):
     ended = tacit("train", *QUICK, *SGP, *setting("algorithm.lr=1e38", "evaluate_every=1"))
     assert (ended.code, ended.out) == (2, "")
     assert "Traceback" not in ended.err
     last = ended.err.splitlines()[-1]
     assert last.startswith("error: node ")
     assert "values that are not finite" in last
-    # What was measured and released until then is kept, and can be read.
+    # The evaluations and releases up to that round are stored and can be read.
     table = pd.read_csv("runs/example/history.csv")
     rounds = int(table["round"].iloc[-1])
     with sqlite3.connect("runs/example/ledger.sqlite") as ledger:
@@ -194,14 +209,14 @@ def test_gradients_that_are_not_finite(tacit):
     assert again.err.splitlines()[-1] == last
 
 
-def test_a_folder_that_cannot_be_made(tacit):
+def test_an_output_folder_that_cannot_be_created_is_refused(tacit):
     Path("file").write_text("in the way")
     ended = tacit("train", *QUICK, "--out", "file")
     refused(ended, "file is not empty", left=["file"])
     refused(tacit("train", *QUICK, "--out", "file/run"), "cannot", "file/run", left=["file"])
 
 
-def test_what_is_no_run_cannot_be_resumed(tacit):
+def test_only_a_run_folder_can_be_resumed(tacit):
     refused(tacit("train", "--resume", "none"), "none is not a run folder")
     Path("folder").mkdir()
     refused(tacit("train", "--resume", "folder"), "folder is not a run folder", left=["folder"])
@@ -213,13 +228,13 @@ def test_what_is_no_run_cannot_be_resumed(tacit):
     assert not list(Path("folder").iterdir())
 
 
-def test_a_checkpoint_that_is_none(tacit):
+def test_a_damaged_checkpoint_is_refused(tacit):
     tacit("train", *QUICK, *SGP, "--out", "run")
     Path("run/checkpoint.safetensors").write_bytes(os.urandom(500))
     refused(tacit("train", "--resume", "run"), "cannot be read as a checkpoint", left=["run"])
 
 
-def test_a_run_made_in_python_is_resumed_there(tacit, tmp_path):
+def test_a_run_with_a_python_object_cannot_be_resumed_by_the_command(tacit, tmp_path):
     import tacit as package
 
     package.train(algorithm=package.algorithms.sgp(), nodes=4, rounds=2, out=tmp_path / "run")
@@ -227,7 +242,7 @@ def test_a_run_made_in_python_is_resumed_there(tacit, tmp_path):
     refused(ended, "the algorithm of this run was given as a Python object", left=["run"])
 
 
-def test_a_full_disk_before_the_first_round(tacit, monkeypatch):
+def test_a_full_disk_before_the_first_round_is_reported(tacit, monkeypatch):
     def full(path, data):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
@@ -237,8 +252,8 @@ def test_a_full_disk_before_the_first_round(tacit, monkeypatch):
 
 
 @pytest.mark.parametrize("kilobytes", [1, 24])
-def test_files_that_may_not_grow(tmp_path, kilobytes):
-    """The operating system's own refusal, in the ledger or at the models."""
+def test_a_file_size_limit_is_reported_and_leaves_nothing(tmp_path, kilobytes):
+    """The operating system limits the size of files, so the ledger or a later file cannot be written."""
     command = [str(Path(sys.executable).with_name("tacit")), "train", *SGP, "--out", "run"]
     limit = (kilobytes * 1024, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
     done = subprocess.run(
@@ -254,7 +269,7 @@ def test_files_that_may_not_grow(tmp_path, kilobytes):
     assert not list(tmp_path.iterdir())
 
 
-def test_options_that_do_not_exist(tacit):
+def test_unknown_options_are_refused(tacit):
     ended = tacit("train", "--outt", "x")
     assert (ended.code, ended.out) == (2, "")
     assert "No such option: --outt" in ended.err

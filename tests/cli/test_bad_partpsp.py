@@ -1,4 +1,4 @@
-"""What can go wrong with partial sharing and with the methods over DPPS: one sentence, exit code 2, nothing left."""
+"""Invalid input for partial sharing and for the methods over DPPS: one sentence, exit code 2, no files left."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ NAMES = "0.weight, 0.bias, 2.weight, 2.bias"
 
 
 @pytest.mark.parametrize("name", ["partpsp", "sgpdp", "pedfl"])
-def test_a_graph_that_is_not_doubly_stochastic(tacit, name):
+def test_a_graph_that_is_not_doubly_stochastic_is_refused(tacit, name):
     Path("links").write_text("0 1\n1 2\n2 3\n3 0\n0 2\n")
     share = setting('algorithm.share=["0.*"]') if name == "partpsp" else []
     directed = setting("graph=edges", "graph.path=links")
@@ -23,7 +23,7 @@ def test_a_graph_that_is_not_doubly_stochastic(tacit, name):
     refused(ended, "needs a doubly-stochastic graph", reason, left=["links"])
 
 
-def test_drop_out_on_a_directed_graph_is_not_doubly_stochastic(tacit):
+def test_dropout_on_a_directed_graph_is_refused(tacit):
     refused(tacit("train", *PARTPSP, *NOISE, *setting("graph.drop_links=0.2")), "rows that", "no drop-out")
 
 
@@ -38,13 +38,13 @@ def test_drop_out_on_a_directed_graph_is_not_doubly_stochastic(tacit):
         ("[1]", "share.0 = 1 should be a valid string"),
     ],
 )
-def test_patterns_that_share_nothing(tacit, name, share, words):
+def test_patterns_that_share_nothing_are_refused(tacit, name, share, words):
     noise = NOISE if name == "partpsp" else setting("algorithm.noise_multiplier=2")
     chosen = [*QUICK, *NO_TARGET, *setting("model=mlp", f"algorithm={name}", f"algorithm.share={share}"), *noise]
     refused(tacit("train", *chosen), words)
 
 
-def test_a_pattern_that_shares_everything(tacit):
+def test_partpsp_needs_a_pattern_that_shares_some_parameters(tacit):
     ended = tacit("train", *PARTPSP, *NOISE, *setting('algorithm.share=["*"]'))
     refused(ended, "share = ['*'] matches every parameter", NAMES, "use sgpdp")
     missing = [*QUICK, *NO_TARGET, *setting("model=mlp", "algorithm=partpsp"), *NOISE]
@@ -52,7 +52,7 @@ def test_a_pattern_that_shares_everything(tacit):
 
 
 @pytest.mark.parametrize("name", ["sgpdp", "pedfl"])
-def test_methods_that_share_everything(tacit, name):
+def test_share_is_refused_for_methods_that_share_all_parameters(tacit, name):
     chosen = setting("model=mlp", f"algorithm={name}", 'algorithm.share=["0.*"]')
     refused(tacit("train", *QUICK, *NO_TARGET, *chosen, *NOISE), " shares ", "remove algorithm.share")
 
@@ -79,11 +79,11 @@ def test_methods_that_share_everything(tacit, name):
         ("privacy.epsilon=3", "privacy.epsilon and algorithm.noise_rate both set the noise"),
     ],
 )
-def test_wrong_parameters(tacit, change, words):
+def test_invalid_parameters_are_refused(tacit, change, words):
     refused(tacit("train", *PARTPSP, *NOISE, *setting(change)), words)
 
 
-def test_sharing_is_for_methods_that_know_of_it(tacit, monkeypatch):
+def test_share_is_refused_for_an_own_algorithm_without_partial_sharing(tacit, monkeypatch):
     Path("own.py").write_text("from tests.runs.own import Mine\n")
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     ended = tacit("train", *QUICK, *NO_TARGET, *setting("algorithm=own.py:Mine", 'algorithm.share=["0.weight"]'))
@@ -91,7 +91,7 @@ def test_sharing_is_for_methods_that_know_of_it(tacit, monkeypatch):
 
 
 @pytest.mark.parametrize("target", ["epsilon", "budget"])
-def test_a_sensitivity_that_proves_nothing_cannot_meet_a_target(tacit, target):
+def test_an_unproven_sensitivity_cannot_meet_a_target(tacit, target):
     noise = NOISE if target == "budget" else []
     chosen = setting("algorithm.sensitivity=real", f"privacy.{target}=3")
     refused(tacit("train", *PARTPSP, *noise, *chosen), "sensitivity", "proven")

@@ -10,8 +10,8 @@ from tacit.graphs import graphs
 from tacit.tasks import datasets, models, shards
 
 
-def test_every_name_has_a_line(tacit):
-    said = tacit("list").out
+def test_every_name_is_listed_with_a_description(tacit):
+    printed = tacit("list").out
     listed = json.loads(tacit("list", "--json").out)
     kinds = ["algorithms", "graph learners", "graphs", "models", "data", "shardings"]
     assert list(listed) == [*kinds, "optional metrics", "experiments"]
@@ -23,15 +23,15 @@ def test_every_name_has_a_line(tacit):
     for names in listed.values():
         for name, line in names.items():
             assert line
-            assert any(text.split()[:1] == [name] and text.endswith(line) for text in said.splitlines())
+            assert any(text.split()[:1] == [name] and text.endswith(line) for text in printed.splitlines())
 
 
 def test_one_name_is_described_with_its_parameters(tacit):
-    said = tacit("list", "dyn-d2p").out
-    assert said.startswith("Dyn-D²P: the clipping bound")
-    assert "\n  rho_c = 2.0\n" in said
-    assert "\n  noise_multiplier: not set" in said
-    assert "name" not in [line.split()[0] for line in said.splitlines() if line.startswith("  ")]
+    printed = tacit("list", "dyn-d2p").out
+    assert printed.startswith("Dyn-D²P: the clipping bound")
+    assert "\n  rho_c = 2.0\n" in printed
+    assert "\n  noise_multiplier: not set" in printed
+    assert "name" not in [line.split()[0] for line in printed.splitlines() if line.startswith("  ")]
     found = json.loads(tacit("list", "csv", "--json").out)
     assert found["needed"] == ["path"]
     assert found["defaults"]["label"] == -1
@@ -64,7 +64,7 @@ def test_unknown_name_is_refused(tacit):
     assert ended.err == 'error: unknown name "logistik"; did you mean "logistic"?\n'
 
 
-def test_every_name_can_be_asked_for(tacit):
+def test_every_name_can_be_described(tacit):
     for names in json.loads(tacit("list", "--json").out).values():
         for name in names:
             ended = tacit("list", name)
@@ -72,11 +72,11 @@ def test_every_name_can_be_asked_for(tacit):
             assert ended.out.strip()
 
 
-def test_the_version(tacit):
+def test_version_is_printed(tacit):
     assert tacit("--version").out.startswith("tacit 0.")
 
 
 @pytest.mark.parametrize("name", ["ppgl", "igl", "fedavg"])
-def test_one_that_learns_graphs_is_no_algorithm_of_train(tacit, name):
+def test_train_refuses_graph_learners(tacit, name):
     ended = tacit("train", "--set", f"algorithm={name}")
     assert (ended.code, ended.err) == (2, f"error: {name} learns a graph, not a model: use tacit learn-graph\n")

@@ -1,4 +1,4 @@
-"""`tacit train`, as a newcomer uses it."""
+"""The command `tacit train`."""
 
 import json
 import signal
@@ -23,6 +23,8 @@ PRIVACY = {"claimed", "guaranteed", "delta", "unit", "relation", "adversary", "r
     "assumes",
     "per_round",
     "claimed_for",
+    "simulated",
+    "covers_models",
 }
 OWN = Path(__file__).parents[1] / "runs/own.py"
 
@@ -32,7 +34,8 @@ def test_command_without_arguments_runs_the_example(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "Dyn-D²P, 10 nodes, 200 rounds: accuracy 86.1 %, loss 0.628",
-        "Guaranteed ε = 2.994, δ = 0.0001 per record (add or remove one), against an eavesdropper on every link",
+        "Guaranteed (simulated) ε = 2.994, δ = 0.0001 per record (add or remove one), "
+        "against an eavesdropper on every link",
         "SIMULATION: the noise is derived from seed 0, so this run protects nobody.",
         "Results: runs/example. Report: runs/example/report.html",
     ]
@@ -67,7 +70,7 @@ def test_json_is_one_object_on_standard_output(tacit):
     assert "round 6 of 6" in ended.err
 
 
-def test_runs_are_numbered_and_out_is_obeyed(tacit):
+def test_run_folders_are_numbered_unless_out_names_one(tacit):
     quick = [*QUICK, *NO_TARGET, *setting("algorithm=sgp")]
     assert [tacit("train", *quick).code for _ in range(2)] == [0, 0]
     assert tacit("train", *quick, "--out", "deep/down").code == 0
@@ -78,7 +81,7 @@ def test_runs_are_numbered_and_out_is_obeyed(tacit):
     assert ended.err == ("error: deep/down is not empty: choose another folder, or resume the run in it\n")
 
 
-def test_a_config_file(tacit):
+def test_the_config_in_the_run_folder_repeats_the_run(tacit):
     Path("mine.toml").write_text(
         'rounds = 3\nevaluate_every = 1\nalgorithm = "sgp"\ndata = "digits"\n[graph]\nname = "ring"\nnodes = 3\n'
     )
@@ -86,13 +89,13 @@ def test_a_config_file(tacit):
     assert (result["out"], result["nodes"], result["algorithm"]) == ("runs/mine", 4, "SGP")
     assert result["privacy"]["guaranteed"] is None
     assert result["privacy"]["reason"] == "values leave the nodes without noise"
-    # What was run is what the folder says, and runs again.
+    # The config in the run folder gives the same run again.
     again = json.loads(tacit("train", "runs/mine/config.toml", "--json", "--out", "again").out)
     assert again["loss"] == result["loss"]
 
 
 @pytest.mark.parametrize("name", list(algorithms))
-def test_every_algorithm(tacit, name):
+def test_every_algorithm_runs(tacit, name):
     target = [] if algorithms.noise_parameters(name) else NO_TARGET
     example = [f"algorithm.{key}={json.dumps(value)}" for key, value in algorithms.example(name).items()]
     if any("noise_multiplier=" in each for each in example):
@@ -105,21 +108,21 @@ def test_every_algorithm(tacit, name):
     assert tomllib.loads(Path("runs/example/config.toml").read_text())["algorithm"]["name"] == name
 
 
-def test_drop_out(tacit):
+def test_dropout_reduces_messages_but_not_epsilon(tacit):
     drops = setting("graph.drop_links=0.5", "graph.drop_nodes=0.2", "graph.drop_seed=3")
     with_, without = (json.loads(tacit("train", "--json", *QUICK, *more).out) for more in (drops, []))
     assert 0 < with_["messages"] < without["messages"]
     assert with_["privacy"] == without["privacy"]
 
 
-def test_the_papers_calibration(tacit):
+def test_calibration_to_the_claim_guarantees_less(tacit):
     ended = tacit("train", "--json", *QUICK, *setting("privacy.calibration=paper", "privacy.epsilon=1"))
     privacy = json.loads(ended.out)["privacy"]
     assert privacy["claimed"] == pytest.approx(1, rel=1e-6)
     assert privacy["guaranteed"] > 1
 
 
-def test_a_budget_ends_the_run_cleanly(tacit):
+def test_a_budget_stops_the_run_with_exit_code_0(tacit):
     spend = [*QUICK, *NO_TARGET, *setting("algorithm.noise_multiplier=2", "privacy.budget=0.3")]
     ended = tacit("train", "--json", *spend)
     result = json.loads(ended.out)
@@ -130,7 +133,7 @@ def test_a_budget_ends_the_run_cleanly(tacit):
     assert tacit("train", *spend).out.startswith("Stopped: The privacy budget ε = 0.3")
 
 
-def test_an_algorithm_in_a_file_of_ones_own(tacit):
+def test_an_algorithm_can_be_in_a_user_file(tacit):
     own = [*QUICK, *NO_TARGET, *setting(f"algorithm={OWN}:Leaky", "algorithm.lr=0.5")]
     privacy = json.loads(tacit("train", "--json", *own).out)["privacy"]
     assert privacy["guaranteed"] is None
@@ -152,8 +155,8 @@ def test_resuming_a_finished_run_changes_nothing(tacit):
     assert again == first
 
 
-def test_ctrl_c_and_resume(tacit, tmp_path):
-    """A real signal, in the middle of whatever is going on; what follows is what an unbroken run does."""
+def test_a_run_resumed_after_ctrl_c_equals_an_uninterrupted_run(tacit, tmp_path):
+    """Send a real SIGINT at an arbitrary moment. The resumed run must equal an uninterrupted one."""
     long = [*setting("rounds=300", "evaluate_every=20", "graph.nodes=3", "algorithm.noise_multiplier=2"), *NO_TARGET]
     errors = tmp_path / "errors"
     with errors.open("w") as file:
@@ -181,7 +184,7 @@ def test_ctrl_c_and_resume(tacit, tmp_path):
     assert (tmp_path / "run/models.safetensors").read_bytes() == (tmp_path / "whole/models.safetensors").read_bytes()
 
 
-def test_the_target_has_options_of_its_own(tacit):
+def test_epsilon_and_delta_are_options(tacit):
     asked = json.loads(tacit("train", *QUICK, "--epsilon", "2", "--delta", "1e-3", "--json").out)
     assert 1.9 < asked["privacy"]["guaranteed"] <= 2.0
     assert asked["privacy"]["delta"] == 1e-3

@@ -7,6 +7,7 @@ from tacit.graph_learning import GraphLearningRun, Signals, synthetic
 from tacit.graph_learning.problem import ClientProblem, floors, row_means
 from tacit.graphs import complete
 from tacit.networks import Simulated
+from tacit.privacy import Noise
 
 
 def instance(seed, d=None, n=None):
@@ -36,7 +37,8 @@ def problem(seed, d, pull=1.0, zeta=1e-3, n=2, beta=0.05):
     return ClientProblem(z, 1.0, beta, zeta, pulls, con, floors(row_means(z), 1.0, 4 * beta + pulls, zeta, d))
 
 
-def learn(method, signals, graph=None, tolerance=1e-6, **options):
-    task = signals if isinstance(signals, Signals) else Signals(signals, **options)
+def learn(method, signals, graph=None, tolerance=1e-6, seed=0, **options):
+    """Run a simulation: noise, if there is any, is derived from the seed."""
+    task = signals if isinstance(signals, Signals) else Signals(signals, noise=Noise.from_seed(seed), **options)
     network = Simulated(graph or complete(task.n))
     return GraphLearningRun(task, method, network, tolerance=tolerance, quiet=True).go()

@@ -82,4 +82,5 @@ def minimise(cost):
     """Minimise without cvxpy's warning about its tolerance: the tests compare objectives themselves."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Solution may be inaccurate")
-        cp.Problem(cp.Minimize(cost)).solve(solver=cp.CLARABEL)
+        tolerances = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-11)
+        cp.Problem(cp.Minimize(cost)).solve(solver=cp.CLARABEL, **tolerances)

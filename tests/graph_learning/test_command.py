@@ -1,6 +1,7 @@
 """`tacit learn-graph`: from files with signals to graphs, results and a report."""
 
 import json
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -56,7 +57,29 @@ def test_example_without_files(tacit):
     ended = tacit("learn-graph", "--epsilon", "8", "--seed", "1")
     assert ended.code == 0
     assert "synthetic signals" in ended.err
+    assert "Guaranteed (simulated) ε = 8, δ = 1e-05 per signal" in ended.out
     assert "SIMULATION: the noise is derived from seed 1" in ended.out
+
+
+def test_noise_is_secret_by_default(tacit, files):
+    """Two runs differ, and neither is a simulation; runs with the same seed are equal."""
+    options = ("--epsilon", "2", "--clip", "20", "--method", "igl")
+    ended = [tacit("learn-graph", *files, *options, "--out", out) for out in ("one", "two")]
+    seeded = [tacit("learn-graph", *files, *options, "--seed", 0, "--out", out) for out in ("three", "four")]
+    for each in ended:
+        assert "Guaranteed ε = 2, δ" in each.out
+        assert "imulat" not in each.out + each.err
+    for each in seeded:
+        assert "Guaranteed (simulated) ε = 2, δ" in each.out
+    graphs = [Path(out, "a.csv").read_text() for out in ("one", "two", "three", "four")]
+    assert len(set(graphs)) == 3
+    assert graphs[2] == graphs[3]
+
+
+def test_without_noise_a_seed_is_not_mentioned(tacit, files):
+    ended = tacit("learn-graph", *files, "--seed", 0)
+    assert "No privacy is guaranteed" in ended.out
+    assert "imulat" not in ended.out
 
 
 def test_release_in_rounds_prints_the_claim(tacit, files):

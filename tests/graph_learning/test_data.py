@@ -25,6 +25,7 @@ from tacit.graph_learning.scores import (
     reconstruction_error,
     triangles,
 )
+from tacit.privacy import Noise
 from tests.graph_learning.cases import learn
 
 KINDS = [synthetic.rbf, synthetic.erdos_renyi, synthetic.barabasi_albert]
@@ -159,7 +160,7 @@ def test_paper_grid_search(capsys):
 
 def test_grid_search_over_one_release_costs_one_release():
     data = synthetic.rbf(clients=3, signals=60, seed=6)
-    task = Signals(data.signals, clip=20.0)
+    task = Signals(data.signals, clip=20.0, noise=Noise.from_seed(0))
     grid_search(task, PPGL(noise=1.0, rounds=20), f1_against(data.consensus, "consensus"), rho=[0.1, 1.0], lam=[0.01])
     assert len(task.ledger) == 1
 

@@ -84,7 +84,7 @@ BAD = [
     ([X, X], {"epsilon": 1.0}, "Noise needs a clip: set clip"),
     ([X, X], {"epsilon": -1.0, "clip": 1.0}, "epsilon must be finite"),
     ([X, X], {"epsilon": 1.0, "delta": 0.0, "clip": 1.0}, "delta in (0, 1)"),
-    ([X, X], {"epsilon": 1.0, "clip": -1.0}, "clip must be positive and finite, got -1.0"),
+    ([X, X], {"epsilon": 1.0, "clip": -1.0}, "clip must be between 1e-100 and 1e+100, got -1.0"),
     ([X, X], {"method": "pggl"}, 'unknown graph learning method "pggl"; did you mean "ppgl"?'),
     ([X, X], {"method": "igl", "rho": 1.0}, "IGL has no parameter rho"),
     ([X, X], {"bta": 1.0}, "PPGL has no parameter bta; its parameters are alpha, beta"),

@@ -9,6 +9,7 @@ from tacit.graph_learning.ppgl import prox
 from tacit.graphs import complete, ring, star
 from tacit.networks import Simulated
 from tacit.networks.threaded import run_on_threads
+from tacit.privacy import Noise
 from tests.graph_learning import oracle
 from tests.graph_learning.cases import instance, learn
 
@@ -112,7 +113,7 @@ def test_star_ring_and_complete_graph_give_the_same_graphs(method):
 )
 def test_one_client_per_process_gives_the_same_graphs(method):
     signals, _ = instance(6, d=5, n=3)
-    task = Signals(signals, clip=5.0)
+    task = Signals(signals, clip=5.0, noise=Noise.from_seed(0))
     together = learn(method, task.with_new_ledger())
 
     def run_client(network):

@@ -247,5 +247,5 @@ def test_refusals():
     with pytest.raises(TacitError, match="same relation"):
         epsilon([*poisson(1.0, 0.1), *poisson(1.0, 0.1, relation="replace-one")], 1e-5)
     one, other = poisson(1.0, 0.1), poisson(1.0, 0.2)
-    with pytest.raises(TacitError, match="share one sampling"):
+    with pytest.raises(TacitError, match="several different draws"):
         epsilon([*one, *other], 1e-5)

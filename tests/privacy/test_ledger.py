@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tacit.errors import TacitError
-from tacit.privacy import Exact, Gaussian, Laplace, Ledger, Release, Sampling
+from tacit.privacy import Exact, Gaussian, Laplace, Ledger, Release, Sampling, guarantee
 from tacit.privacy.accounting.losses import SampledLoss, count_losses
 
 POISSON = Sampling("poisson", np.array([0.1, 0.2]), "add-remove")
@@ -131,3 +131,84 @@ def test_a_file_that_is_not_a_ledger_is_refused(tmp_path):
     path.write_bytes(b"this is not a database, and it is long enough to be looked at" * 20)
     with pytest.raises(TacitError, match=r"ledger .*ledger\.sqlite cannot be"):
         Ledger(path)
+
+
+FULL = Sampling("none", np.ones(2), "add-remove")
+
+
+def test_different_draws_of_one_step_are_accounted_separately():
+    """A Poisson gradient and a histogram of all records: the histogram is not amplified by sampling."""
+    ledger = Ledger()
+    for step in range(3):
+        record(ledger, step)
+        record(ledger, step, purpose="histogram", multipliers=(1.0, 1.0), sampling=FULL)
+    together, apart = guarantee(ledger.releases(), 1e-5), Ledger()
+    for step in range(3):
+        record(apart, 2 * step)
+        record(apart, 2 * step + 1, multipliers=(1.0, 1.0), sampling=FULL)
+    assert np.array_equal(together, guarantee(apart.releases(), 1e-5))
+    histograms = [release for release in ledger.releases() if release.purpose == "histogram"]
+    assert (together > guarantee(histograms, 1e-5)).all()
+
+
+def test_two_random_draws_of_one_step_are_refused():
+    """Both may be drawn from the same random numbers, so that they are not independent."""
+    ledger = Ledger()
+    record(ledger, 0)
+    record(ledger, 0, purpose="other", sampling=Sampling("poisson", np.array([0.1, 0.3]), "add-remove"))
+    with pytest.raises(TacitError, match="several different draws of records"):
+        guarantee(ledger.releases(), 1e-5)
+
+
+def test_epochs_are_grouped_beside_releases_from_all_records():
+    replaced = Sampling("none", np.ones(1), "replace-one")
+    shuffled = Sampling("permutation", np.array([0.5]), "replace-one")
+    lines = []
+    for step in range(4):
+        lines += [Release(step, "gradient", Gaussian(2.0), shuffled), Release(step, "mean", Gaussian(3.0), replaced)]
+    counts = count_losses(lines, np.zeros(1, np.intp))
+    assert {loss.mu: count for loss, count in counts.items()} == {1 / 2.0: 2, 1 / 3.0: 4}
+
+
+def test_nodes_with_epochs_of_different_lengths_are_never_grouped():
+    """The first release has the same rate at all nodes; a later one has not, and no rate dominates the other."""
+    replaced = Sampling("none", np.ones(2), "replace-one")
+    shuffled = Sampling("permutation", np.array([1.0, 0.25]), "replace-one")
+    lines = [Release(0, "mean", Gaussian(5.0), replaced)]
+    lines += [Release(step, "gradient", Gaussian(2.0), shuffled) for step in range(1, 9)]
+    each = [guarantee([line.for_rows(np.array([node])) for line in lines], 1e-5)[0] for node in range(2)]
+    assert guarantee(lines, 1e-5).tolist() == each
+    assert each[0] > 1.5 * each[1]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Release(1, "gradient", Gaussian(2.0), Sampling("poisson", np.array([0.1, 0.2]), "replace-one")),
+        Release(1, "gradient", Gaussian(2.0), POISSON, unit="node"),
+    ],
+)
+def test_a_second_relation_or_unit_is_refused_when_it_is_recorded(tmp_path, other):
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    record(ledger, 0)
+    with pytest.raises(TacitError, match="one relation and one unit for a run"):
+        ledger.record(other)
+    ledger.flush()
+    again = Ledger(tmp_path / "ledger.sqlite")
+    with pytest.raises(TacitError, match="one relation and one unit for a run"):
+        again.record(other)
+    assert [release.unit for release in again.releases()] == ["record"]
+
+
+def test_what_happened_to_exact_values_survives_a_restart(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.open(4, "gradient")
+    ledger.values.note_read(2, "norm")
+    ledger.values.note_local_use(3, "descent")
+    ledger.values.note_local_use(1, "descent")
+    ledger.flush()
+    again = Ledger(tmp_path / "ledger.sqlite")
+    assert again.unreleased == [(4, "gradient")]
+    assert (again.values.read, again.values.local) == ({"norm": 2}, {"descent": 1})
+    again.rewind(2)
+    assert (again.unreleased, again.values.read, again.values.local) == ([], {}, {"descent": 1})

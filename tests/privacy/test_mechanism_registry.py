@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 
 from tacit.errors import TacitError
-from tacit.privacy import AdditiveNoise, Gaussian, Ledger, PrivacyLoss, Release, Unproven, epsilon, mechanisms
+from tacit.privacy import (
+    AdditiveNoise,
+    Gaussian,
+    Ledger,
+    PrivacyLoss,
+    Release,
+    Unproven,
+    epsilon,
+    mechanisms,
+    outside_parts,
+)
 from tests.privacy.oracles_accounting import randomised_response_epsilon
 from tests.privacy.streams import repeated, sampling, stream
 
@@ -46,8 +56,8 @@ class RandomisedResponse(AdditiveNoise):
     name: ClassVar[str] = "randomised-response"
     loss: ClassVar[PrivacyLoss] = RandomisedResponseLoss()
 
-    def add_noise(self, bounded, scale, *, strict=True):
-        bounded.value.neg_()
+    def add_noise(self, value, scale, bounded, *, strict=True):
+        value.neg_()
 
 
 @pytest.fixture
@@ -59,8 +69,8 @@ def registered(monkeypatch):
 class HalfGaussian(Gaussian):
     """Inherits the name and the loss of Gaussian noise, but adds half of it."""
 
-    def add_noise(self, bounded, scale, *, strict=True):
-        super().add_noise(bounded, scale / 2, strict=strict)
+    def add_noise(self, value, scale, bounded, *, strict=True):
+        super().add_noise(value, scale / 2, bounded, strict=strict)
 
 
 @pytest.mark.usefixtures("registered")
@@ -122,3 +132,9 @@ def test_an_unregistered_subclass_does_not_pass_as_its_parent():
 
 def _two_nodes():
     return Release(0, "", Gaussian(1.0), sampling()).with_values(rates=np.ones(2)).sampling
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_mechanism_that_is_not_part_of_the_package_is_named_in_the_statement():
+    (sentence,) = outside_parts(repeated(RandomisedResponse(2.0), 3))
+    assert sentence.startswith('The mechanism "randomised-response" is not part of Tacit.')

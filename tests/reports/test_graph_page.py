@@ -67,3 +67,9 @@ def test_objective_and_residual_are_hidden_with_noise_in_rounds(visit, pages):
     assert page.locator("#objective").count() == page.locator("#residual").count() == 0
     assert page.locator("#change .js-line").count() == 1
     assert "Claimed ε" in page.locator(".headline").inner_text()
+
+
+def test_the_privacy_statement_is_about_signals(pages):
+    text = (pages / "once.html").read_text(encoding="utf-8")
+    assert "One signal: its content. The number of signals is not hidden." in text
+    assert "One record" not in text

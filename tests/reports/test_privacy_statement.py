@@ -27,7 +27,7 @@ def statement(record, **privacy):
 def test_statement_has_every_fact(changing):
     items = statement(changing)
     assert list(items) == [
-        "Guaranteed ε",
+        "Guaranteed (simulated) ε",
         "Claimed ε",
         "δ",
         "Protected unit",
@@ -40,6 +40,8 @@ def test_statement_has_every_fact(changing):
     assert items["δ"] == "0.0001 (one in 10,000)."
     assert "add-remove" in items["Neighbouring data sets"]
     assert "12 times" in items["Releases"]
+    assert " % of its records (Poisson sampling)" in items["Releases"]
+    assert "A test with 1 % false alarms detects" in items["What ε means"]
     assert "Gaussian noise of 1.06 to 2 times the sensitivity to one record" in items["Releases"]
 
 

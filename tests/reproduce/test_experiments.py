@@ -2,17 +2,21 @@
 
 import tomllib
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tacit.algorithms import Algorithm, algorithms
+from tacit.errors import TacitError
 from tacit.graphs import graphs
 from tacit.reproduce import available_experiments, load_experiment, read_experiment
 from tacit.reproduce.cell_runs import run_cell
 from tacit.reproduce.cells import expand_cells
 from tacit.reproduce.graph_study import GraphStudy
 from tacit.reproduce.tuning import tuning_cells
+from tacit.runs import Config
 
 EXPERIMENTS = sorted(available_experiments())
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
@@ -41,6 +45,26 @@ def test_tuning_does_not_use_the_test_set(tiny):
     assert cell.held_out == 200
     assert cell.key != expand_cells(read_experiment(tiny))[0].key
     assert run_cell(cell)["held_out"] == 200
+
+
+@pytest.mark.parametrize(
+    ("options", "batch", "words"),
+    [
+        ({}, {"size": 8}, 'by their position, which does not fit the relation "add-remove"'),
+        ({}, {"size": 8, "relation": "replace-one"}, "the classes were learnt from the records"),
+        ({"labels": [0, 1]}, {"size": 8, "relation": "replace-one"}, None),
+    ],
+)
+def test_tuning_on_a_users_file_keeps_neighbours_neighbours(tiny, tmp_path, options, batch, words):
+    np.savez(tmp_path / "mine.npz", x=np.random.default_rng(0).normal(size=(500, 3)), y=np.arange(500) % 2)
+    cell = tuning_cells(read_experiment(tiny))[0]
+    data = {"name": "npz", "path": str(tmp_path / "mine.npz"), **options}
+    cell = replace(cell, config=Config.parse({**cell.config.as_dict(), "data": data, "batch": batch}))
+    if words is None:
+        assert run_cell(cell)["error"] is None
+        return
+    with pytest.raises(TacitError, match=words):
+        run_cell(cell)
 
 
 @pytest.mark.parametrize(

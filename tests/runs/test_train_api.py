@@ -22,6 +22,10 @@ def blobs(records=200, seed=0):
     return rng.normal(size=(records, 3)) + 4 * y[:, None], y
 
 
+def blob_data(**options):
+    return tacit.Dataset.from_arrays(*blobs(), labels=[0, 1], **options)
+
+
 def test_train_by_names():
     run = tacit.train("mlp", "digits", algorithm="sgp", graph="ring", nodes=4, rounds=5, seed=3)
     assert run.models.shape == (4, run.task.d)
@@ -31,26 +35,27 @@ def test_train_by_names():
 
 
 def test_train_with_module_arrays_networkx_graph_and_shards():
-    x, y = blobs()
     torch.manual_seed(0)  # for the parameters of the module
-    shards = [list(range(0, 40)), np.arange(40, 90), np.arange(90, 160)]
-    run = quick(nn.Linear(3, 2), (x, y), graph=nx.path_graph(3), sharding=shards, rounds=30)
+    shards = [list(range(0, 40)), np.arange(40, 90), np.arange(90, 150)]
+    given = {"graph": nx.path_graph(3), "sharding": shards, "rounds": 100}
+    run = quick(nn.Linear(3, 2), blob_data(), **given)
     assert run.history[-1]["accuracy"] > 0.8
-    assert run.task.sizes.tolist() == [40, 50, 70]
+    assert run.task.sizes.tolist() == [40, 50, 60]
     assert len(run.privacy.per_node) == 3
     assert run.privacy.guaranteed > 0
+    without_noise = quick(nn.Linear(3, 2), blobs(), **given, algorithm="sgp")
+    assert without_noise.history[-1]["accuracy"] > 0.8
 
 
 def test_train_with_model_dataset_and_graph():
     model = tacit.Model(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)))
-    data = tacit.Dataset.from_arrays(*blobs())
-    run = quick(model, data, graph=tacit.graphs.ring(4))
+    run = quick(model, blob_data(), graph=tacit.graphs.ring(4))
     assert run.models.shape == (4, 3 * 4 + 4 + 4 * 2 + 2)
 
 
 def test_loss_without_accuracy():
     model = tacit.Model.from_loss(lambda w, x, y: ((w - x) ** 2).sum() / 2, torch.zeros(3))
-    run = quick(model, blobs())
+    run = quick(model, blob_data())
     assert run.history[-1]["accuracy"] is None
     assert run.result()["accuracy"] is None
     assert run.history[-1]["loss"] > 0
@@ -65,15 +70,14 @@ def test_training_does_not_change_the_users_module_or_generator():
     module = nn.Linear(3, 2)
     before = [p.clone() for p in module.parameters()]
     state = torch.random.get_rng_state()
-    quick(module, blobs())
+    quick(module, blob_data())
     quick("mlp")
     assert all(torch.equal(p, q) for p, q in zip(module.parameters(), before, strict=True))
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
 def test_train_into_a_folder_and_resume(tmp_path, monkeypatch):
-    x, y = blobs()
-    module = nn.Linear(3, 2)
+    data, module = blob_data(), nn.Linear(3, 2)
     given = {"graph": nx.cycle_graph(4), "out": tmp_path / "run"}
     real, rounds = tacit.networks.Simulated.mix, []
 
@@ -84,15 +88,15 @@ def test_train_into_a_folder_and_resume(tmp_path, monkeypatch):
         return real(self, t, *values)
 
     monkeypatch.setattr(tacit.networks.Simulated, "mix", broken)
-    stopped = quick(module, (x, y), **given)
+    stopped = quick(module, data, **given)
     assert (stopped.t, stopped.interrupted) == (3, True)
-    resumed = quick(module, (x, y), resume=True, **given)
+    resumed = quick(module, data, resume=True, **given)
     assert rounds == [0, 1, 2, 3, 3, 4, 5]
-    assert_same(resumed, quick(module, (x, y), graph=nx.cycle_graph(4)))
+    assert_same(resumed, quick(module, data, graph=nx.cycle_graph(4)))
     with pytest.raises(tacit.TacitError, match="is not empty"):
-        quick(module, (x, y), **given)
-    with pytest.raises(tacit.TacitError, match="seed is 0 there, got 1"):
-        quick(module, (x, y), resume=True, seed=1, **given)
+        quick(module, data, **given)
+    with pytest.raises(tacit.TacitError, match="seed is 0 in the ledger, got 1"):
+        quick(module, data, resume=True, seed=1, **given)
 
 
 def test_progress_goes_to_standard_error(capsys):
@@ -100,7 +104,7 @@ def test_progress_goes_to_standard_error(capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert "round 6 of 6" in err
-    assert "guaranteed ε" in err
+    assert "guaranteed (simulated) ε" in err
 
 
 @pytest.mark.parametrize(
@@ -120,6 +124,7 @@ def test_progress_goes_to_standard_error(capsys):
         ({"sampling": "poison"}, "batch.sampling = 'poison' should be"),
         ({"graph": nx.empty_graph(4)}, "4 components"),
         ({"resume": True}, "resume=True needs out"),
+        ({"extend": 5}, "extend must be a number of rounds to add and needs resume=True, got 5"),
     ],
 )
 def test_bad_input(given, words):

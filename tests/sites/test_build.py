@@ -36,6 +36,17 @@ GRAPH = {
     "privacy": {"epsilon": 2.0, "delta": 1e-5},
 }
 
+OWN = """
+import numpy as np
+from tacit import Dataset
+
+def wrong():
+    return 3
+
+def undeclared():
+    return Dataset.from_arrays(np.ones((100, 1, 8, 8)), np.arange(100) % 10)
+"""
+
 
 def build_all(files):
     return [build_site(SiteConfig.load(node)) for node in files.nodes]
@@ -116,14 +127,43 @@ def test_site_without_a_class_numbers_the_others_like_all(node):
     y = np.repeat([3, 7, 9], 40)
     np.savez(node.parent / "records.npz", x=rng.random((120, 1, 8, 8)), y=y)
     data = build_site(SiteConfig.load(node)).task.data
-    assert data.classes == 10
+    assert (data.classes, data.split) == (10, "content")
     assert sorted(data.y.unique().tolist()) == sorted(data.test_y.unique().tolist()) == [3, 7, 9]
-    assert (len(data.y), len(data.test_y)) == (96, 24)  # 20 % of its records are test records
+    assert len(data.y) + len(data.test_y) == 120
+    assert 10 < len(data.test_y) < 40  # about 20 % of its records are test records
+
+
+@pytest.mark.parametrize("classes", [[0], [0, 5], list(range(10))])
+def test_site_starts_whatever_classes_its_records_have(node, classes):
+    """Other sites can observe whether it starts."""
+    x, y = np.random.default_rng(0).random((120, 1, 8, 8)), np.resize(classes, 120)
+    np.savez(node.parent / "records.npz", x=x, y=y)
+    part = build_site(SiteConfig.load(node))
+    assert (part.task.data.classes, part.task.d) == (10, 650)
+    assert part.task.data.test_x.shape[1:] == (1, 8, 8)
+
+
+def test_split_of_a_site_follows_the_relation_of_the_network(node):
+    np.savez(node.parent / "records.npz", x=np.random.default_rng(0).random((120, 1, 8, 8)), y=np.arange(120) % 10)
+    change_toml(node.parents[1] / "network.toml", batch={"size": 16, "sampling": "without-replacement"})
+    assert build_site(SiteConfig.load(node)).task.data.split == "index"
+    change_toml(node, data={"name": "npz", "path": "records.npz", "split": "content"})
+    with pytest.raises(TacitError, match='split = "content" does not fit the relation "replace-one"'):
+        build_site(SiteConfig.load(node))
+
+
+def test_test_file_of_a_site(node):
+    change_toml(SiteConfig.load(node).network, data={"inputs": [2], "labels": ["ill", "well"]})
+    (node.parent / "train.csv").write_text("a,b,state\n" + "0,1,ill\n1,0,well\n" * 20)
+    (node.parent / "test.csv").write_text("a,b,state\n0,1,well\n")
+    change_toml(node, data={"name": "csv", "path": "train.csv", "test_path": "test.csv", "label": "state"})
+    data = build_site(SiteConfig.load(node)).task.data
+    assert (len(data.y), data.test_y.tolist(), data.split) == (40, [1], None)
 
 
 def test_named_labels(node):
     change_toml(SiteConfig.load(node).network, data={"inputs": [2], "labels": ["ill", "well", "dead"]})
-    np.savez(node.parent / "records.npz", x=np.eye(2)[[0, 1] * 20], y=["well", "dead"] * 20)
+    np.savez(node.parent / "records.npz", x=np.random.default_rng(0).random((40, 2)), y=["well", "dead"] * 20)
     part = build_site(SiteConfig.load(node))
     assert sorted(part.task.data.y.unique().tolist()) == [1, 2]
     assert part.description.labels == ("ill", "well", "dead")
@@ -151,6 +191,8 @@ def test_named_labels(node):
         ({}, {"data": {"name": "npz", "path": "records.npz", "labels": [1, 0]}}, "data.labels differs from"),
         ({}, {"data": {"name": "npz", "path": "none.npz"}}, "there is no file .*site-2/none.npz"),
         ({}, {"data": {"name": "own.py:wrong"}}, "own.py:wrong must return a Dataset"),
+        ({}, {"data": {"name": "own.py:undeclared"}}, "the classes were learnt from the records"),
+        ({"algorithm": {"name": "sgp"}, "privacy": {}}, {"data": {"name": "own.py:undeclared"}}, "classes were learnt"),
         ({"batch": {"size": 500}}, {}, "batch.size is 500, but node 1 has only 200 records"),
         ({"privacy": {"epsilon": 2.0, "delta": 1e-3, "budget": 1.0}}, {}, "does not cover all 4 rounds"),
         ({"algorithm": {"name": "sgp"}}, {}, "SGP adds no noise"),
@@ -158,7 +200,7 @@ def test_named_labels(node):
     ],
 )
 def test_invalid_networks_are_refused(node, network_changes, node_changes, error):
-    (node.parent / "own.py").write_text("def wrong():\n    return 3\n")
+    (node.parent / "own.py").write_text(OWN)
     change_toml(node.parents[1] / "network.toml", **network_changes)
     change_toml(node, **node_changes)
     with pytest.raises(TacitError, match=error):

@@ -49,7 +49,9 @@ def test_bounds_all_clips_local_and_shared_parameters_together(engine, clip, sha
 def test_gradient_is_split_into_bounded_and_local_columns(bounds):
     x, y = torch.randn(20, 6, generator=torch.manual_seed(0)), torch.arange(20) % 3
     model = Model(perceptron(), share=["0.*"], bounds=bounds)
-    task = Task(model, Dataset("random", x, y, x, y, 3), [np.arange(10), np.arange(10, 20)], batch=5)
+    task = Task(
+        model, Dataset("random", x, y, x, y, 3), [np.arange(10), np.arange(10, 20)], batch=5, noise=Noise.from_seed(0)
+    )
     g = task.gradient(task.initial(), 0, Clip(1.0))
     columns = task.d if bounds == "all" else model.shared
     assert g.value.shape == (2, columns)

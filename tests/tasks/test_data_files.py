@@ -10,7 +10,7 @@ import pytest
 import requests
 
 from tacit.errors import TacitError
-from tacit.tasks.data import datasets, files, tables
+from tacit.tasks.data import datasets, files, libsvm
 from tacit.tasks.data.files import DataFile
 
 GOOD = b"the right bytes" * 1000
@@ -160,6 +160,6 @@ def test_libsvm_digest_depends_only_on_the_content(tmp_path):
     for i, text in enumerate(texts):
         (tmp_path / f"{i}").write_bytes(text)
         (tmp_path / f"{i}.gz").write_bytes(gzip.compress(text))
-    plain = [tables._digest(tmp_path / f"{i}") for i in range(3)]
-    assert plain == [tables._digest(tmp_path / f"{i}.gz") for i in range(3)]
+    plain = [libsvm._digest(tmp_path / f"{i}") for i in range(3)]
+    assert plain == [libsvm._digest(tmp_path / f"{i}.gz") for i in range(3)]
     assert plain[0] == plain[1] != plain[2]

@@ -10,6 +10,8 @@ import torch
 from tacit.errors import TacitError
 from tacit.tasks.data import datasets, images
 from tacit.tasks.data.files import DataFile, sha256
+from tacit.tasks.data.published import limited
+from tests.helpers import content_digest
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +39,7 @@ def test_mnist_and_fashion(folder, name):
     assert data.y.bincount().tolist() == counts[name]
     mean = {"mnist": 0.1307, "fashion-mnist": 0.2860}  # published values
     assert data.x.mean().item() == pytest.approx(mean[name], abs=1e-4)
-    unit = data.limited(500).normalised("unit")
+    unit = limited(data, 500).normalised("unit")
     assert unit.y.bincount(minlength=10).min() >= 45
     assert torch.allclose(unit.x.flatten(1).norm(dim=1), torch.ones(500))
 
@@ -96,6 +98,21 @@ def test_libsvm(folder, name, inputs, counts, test_counts):
     assert data.y.bincount().tolist() == counts
     assert data.test_y.bincount().tolist() == test_counts
     assert set(data.x.unique().tolist()) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "digest"),
+    [
+        ("a9a", {}, "464e5f3beba6ca1a"),
+        ("w8a", {}, "4f113c7069deeee1"),
+        ("mushrooms", {}, "8ec68a4f7080adf4"),
+        ("mushrooms", {"limit": 500}, "82a81dd548d0d46e"),
+    ],
+)
+def test_splits_of_libsvm_files_are_constants(folder, name, options, digest):
+    need(folder, f"libsvm/{name}")
+    data = datasets.build(name, options)
+    assert (content_digest(data), data.declared, data.split) == (digest, True, None)
 
 
 def test_a9a_can_be_learned(folder):

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from tacit.errors import TacitError
 from tacit.tasks.clip import Clip
 from tacit.tasks.model import Model, cross_entropy
+from tacit.tasks.models.per_record import _KNOWN
 from tests.tasks.oracles import module_loss, naive_gradient_sum
 
 
@@ -53,7 +54,7 @@ def linears(forward):
     return Wrapped(forward, a=nn.Linear(4, 4), b=nn.Linear(4, 4))
 
 
-# Whether the ghost engine may be used, and the module.
+# Whether the ghost engine supports the module, if it is known to treat each record separately, and the module.
 OWN = {
     "plain": (True, lambda: linears(lambda m, x: m.b(torch.tanh(m.a(x))))),
     "called twice": (True, lambda: linears(lambda m, x: m.b(torch.tanh(m.a(torch.tanh(m.a(x))))))),
@@ -89,10 +90,19 @@ OWN = {
 }
 
 
+@pytest.fixture
+def known(monkeypatch):
+    """Wrapped modules count as known to treat each record separately."""
+    monkeypatch.setitem(_KNOWN, Wrapped, lambda module: True)
+
+
 @pytest.mark.parametrize("name", OWN)
 @pytest.mark.parametrize("share", [None, ["*w*"]])
-def test_auto_engine_is_correct_for_unusual_modules(monkeypatch, name, share):
+@pytest.mark.parametrize("is_known", [False, True])
+def test_auto_engine_is_correct_for_unusual_modules(monkeypatch, request, name, share, is_known):
     monkeypatch.setattr("tacit.tasks.gradients.ghost.LARGE", 0)  # auto prefers ghost also for small models
+    if is_known:
+        request.getfixturevalue("known")
     torch.manual_seed(0)
     ghost, make = OWN[name]
     module = make().double()
@@ -106,12 +116,14 @@ def test_auto_engine_is_correct_for_unusual_modules(monkeypatch, name, share):
         wanted = naive_gradient_sum(loss, params, x, y, weight, model.shared, clip.bound, clip.norm)
         torch.testing.assert_close(model.gradient_sum(params, x, y, weight, clip), wanted, rtol=1e-9, atol=1e-12)
     if model._gradients._chain is None:
-        assert (model._gradients.choose(params, x, y, Clip(0.5)) == "ghost") is ghost
+        allowed = ghost and (is_known or isinstance(module, nn.Sequential))
+        assert (model._gradients.choose(params, x, y, Clip(0.5)) == "ghost") is allowed
     plain = naive_gradient_sum(loss, params, x, y, weight, model.shared)
     torch.testing.assert_close(model.gradient_sum(params, x, y, weight, None), plain, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("engine", ["ghost", "vectorised"])
+@pytest.mark.usefixtures("known")
 def test_embeddings(engine):
     torch.manual_seed(0)
     module = Wrapped(lambda m, x: m.out(m.words(x).mean(dim=1)), words=nn.Embedding(6, 3), out=nn.Linear(3, 2)).double()

@@ -127,6 +127,13 @@ def test_same_seed_same_shards(name, options):
     assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
 
 
+@pytest.mark.parametrize(("name", "options"), [("iid", {}), ("iid", {"records": 20}), ("sizes", {"ratio": 3.0})])
+def test_iid_and_sizes_do_not_depend_on_labels(name, options):
+    labels = np.random.default_rng(0).integers(0, 5, 200)
+    one, other = (shards[name](each, 7, 1, **options) for each in (labels, labels[::-1]))
+    assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
 def test_dirichlet_is_more_concentrated_for_smaller_alpha():
     labels = np.repeat(np.arange(10), 500)
 
@@ -174,9 +181,9 @@ LABELS = np.repeat(np.arange(4), 25)
         (
             "classes",
             {"nodes": 2, "per_node": 1, "records": 30},
-            r"class \d has 25 records, but 30 are needed for the 1 of 2 nodes",
+            r"class \d has fewer records than the 30 that are needed for the 1 of 2 nodes",
         ),
-        ("classes", {"nodes": 60, "per_node": 2}, r"30 are needed for the 30 of 60 nodes"),
+        ("classes", {"nodes": 60, "per_node": 2}, r"the 30 that are needed for the 30 of 60 nodes"),
         ("dirichlet", {"alpha": 0}, "alpha must be positive and finite, got 0"),
         (
             "dirichlet",

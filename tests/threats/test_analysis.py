@@ -9,7 +9,17 @@ from tacit.algorithms import D2P, DPSGD, algorithms, const_d2p
 from tacit.errors import TacitError
 from tacit.graphs import from_matrices, graphs
 from tacit.networks import Simulated
-from tacit.privacy import Coalition, Eavesdropper, Gaussian, ModelHolder, Release, Sampling, guarantee, mu_to_epsilon
+from tacit.privacy import (
+    Coalition,
+    Eavesdropper,
+    Gaussian,
+    MetricReader,
+    ModelHolder,
+    Release,
+    Sampling,
+    guarantee,
+    mu_to_epsilon,
+)
 from tacit.runs import Config, Run, from_config
 from tacit.threats import analyse_threats, bound_against
 from tacit.threats.accounting import MAX_SEQUENCES, sequence_epsilons
@@ -96,7 +106,7 @@ def test_with_sampling_epsilon_comes_from_the_accountant_with_scaled_noise(sampl
 def test_by_default_only_past_releases_are_accounted():
     run = a_run(rounds=6)
     whole = analyse_threats(run, planned=True)
-    assert [bound.epsilon for bound in analyse_threats(run).bounds] == [0.0] * 4
+    assert [bound.epsilon for bound in analyse_threats(run).bounds] == [0.0] * 5
     run.go()
     assert analyse_threats(run).as_dict() == whole.as_dict()
 
@@ -139,6 +149,7 @@ WITHOUT_MIXING_BOUND = {
     for name in algorithms
     if adds_noise(name) and not declares_mixing(example_algorithm(name, 1))
 } | {"dp-sgd": {"local_steps": 2}}
+MODELS_WITHOUT_NOISE = ("dp-norm", "partpsp")
 
 
 @pytest.mark.parametrize("name", WITHOUT_MIXING_BOUND)
@@ -154,12 +165,38 @@ def test_other_algorithms_have_the_eavesdroppers_bound_against_everyone(name):
     }
     run = from_config(Config.parse(config))
     found = analyse_threats(run, planned=True, adversaries=[Coalition((0, 2))])
-    assert {bound.epsilon for bound in found.bounds} == {run.planned().guaranteed}
+    of_models = [bound for bound in found.bounds if isinstance(bound.adversary, ModelHolder | MetricReader)]
+    of_messages = [bound for bound in found.bounds if bound not in of_models]
+    assert len(of_models) == len(of_messages) == 3
+    assert {bound.epsilon for bound in of_messages} == {run.planned().guaranteed}
+    assert all("no mixing bound is known for" in bound.reason for bound in of_messages[1:])
     assert found.pairs is None
     assert found.note is None
-    reasons = {bound.reason for bound in found.bounds[1:]}
-    assert len(reasons) == 1
-    assert "no mixing bound is known for" in reasons.pop()
+    if name in MODELS_WITHOUT_NOISE:
+        assert {bound.epsilon for bound in of_models} == {None}
+        assert {bound.reason for bound in of_models} == {"the models contain values without noise"}
+    else:
+        assert {bound.epsilon for bound in of_models} == {run.planned().guaranteed}
+
+
+def test_exact_local_parameters_leave_no_bound_against_holders_of_models():
+    """The local layer of such a model has no noise, so its holder may learn a record exactly."""
+    algorithm = {"name": "const-d2p", "share": ["0.*"], "local": "exact", "noise_multiplier": 50.0}
+    config = {"rounds": 2, "graph": {"name": "ring", "nodes": 4}, "model": "mlp", "algorithm": algorithm}
+    run = from_config(Config.parse(config)).go()
+    assert run.privacy.guaranteed is not None
+    for adversary in (ModelHolder("all"), ModelHolder("mean"), ModelHolder((2,)), MetricReader()):
+        assert bound_against(run, adversary).epsilon is None
+
+
+class ChangedUpdate(D2P):
+    """Inherits the declarations of its parent, which hold for the parent's update only."""
+
+
+def test_a_derived_class_does_not_inherit_that_its_models_are_released():
+    run = a_run(ChangedUpdate(clip=const_d2p().clip, noise=const_d2p().noise, scale=3.0))
+    assert run.planned().covers_models is False
+    assert bound_against(run, ModelHolder("all"), planned=True).epsilon is None
 
 
 def test_only_algorithms_that_just_mix_declare_it():
@@ -185,7 +222,7 @@ class DerivedD2P(D2P):
 
 def test_a_derived_class_does_not_inherit_the_mixing_bound():
     run = a_run(DerivedD2P(clip=const_d2p().clip, noise=const_d2p().noise, scale=3.0))
-    assert epsilon_against(run, Coalition((1,))) == epsilon_against(run, ModelHolder()) == run.planned().guaranteed
+    assert epsilon_against(run, Coalition((1,))) == run.planned().guaranteed
     assert "no mixing bound is known" in bound_against(run, Coalition((1,)), planned=True).reason
 
 
@@ -247,6 +284,6 @@ def test_a_single_node_and_a_coalition_of_all_nodes():
     single = a_run(graph=graphs.build("complete", {"nodes": 1}), rounds=2)
     assert [bound.epsilon for bound in analyse_threats(single, planned=True).bounds] == [
         single.planned().guaranteed
-    ] * 3
+    ] * 4
     everyone = bound_against(a_run(), Coalition(tuple(range(8))), planned=True)
     assert (everyone.epsilon, everyone.worst_node) == (0.0, None)

@@ -138,6 +138,7 @@ def relayed(trials, noise, seed=0):
         relation="replace-one",
         noise=Noise.from_seed(seed),
         dtype=torch.float64,
+        repeats=True,
     )
     algorithm = const_d2p(noise_multiplier=noise, lr=1.0).with_rounds(2)
     network = ViewRecorder(ReplicatedGraph(RELAY, trials), trials, lambda t: np.eye(3)[[1]] if t else np.eye(3)[[2]])

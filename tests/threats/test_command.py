@@ -14,10 +14,11 @@ def test_one_line_per_adversary(tacit):
     assert ended.code == 0, ended.err
     lines = ended.out.splitlines()
     assert lines[0].split("  ")[0] == "adversary"
-    names = ["an eavesdropper", "any one node", "a holder of the mean", "a holder of all", "nodes 0 and 3 colluding"]
-    assert [line.startswith(name) for line, name in zip(lines[1:6], names, strict=True)] == [True] * 5
-    assert "δ = 0.0001, per record (add-remove)" in lines[6]
-    assert "Count a node that omits or reveals its noise as colluding." in lines[7]
+    holders = ["a holder of the mean", "a holder of all", "a reader of the published accuracies"]
+    names = ["an eavesdropper", "any one node", *holders, "nodes 0 and 3 colluding"]
+    assert [line.startswith(name) for line, name in zip(lines[1:7], names, strict=True)] == [True] * 6
+    assert "δ = 0.0001, per record (add-remove)" in lines[7]
+    assert "Count a node that omits or reveals its noise as colluding." in lines[8]
 
 
 def test_json_contains_the_pairs(tacit):

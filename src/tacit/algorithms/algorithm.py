@@ -40,6 +40,10 @@ class Algorithm(ABC, Generic[S]):
         needs: Properties that the graph must have; see `tacit.graphs.require`.
         partial: Whether the algorithm can leave some parameters at their node (`share`).
         noise_parameters: Names of the parameters that set the noise level. A target ε replaces them.
+        models_are_released: Whether `models` returns functions of released values and public numbers only, as far as
+            all parameters are bounded. Without this declaration the guarantee does not cover the models.
+        exact_values_stay_local: Whether values from `Bounded.use_locally` never influence a message. Without this
+            declaration a run that uses such values has no guarantee. Subclasses do not inherit declarations.
         rounds: Number of rounds, the paper's K, T or R; set by the run.
         share: Patterns of the names of the parameters that nodes share; None shares all.
         local: Whether parameters that are not shared learn from gradients with the same noise ("private") or from
@@ -49,6 +53,8 @@ class Algorithm(ABC, Generic[S]):
     needs: ClassVar[tuple[str, ...]] = ("column-stochastic", "connected")
     partial: ClassVar[bool] = False
     noise_parameters: ClassVar[tuple[str, ...]] = ()
+    models_are_released: ClassVar[bool] = False
+    exact_values_stay_local: ClassVar[bool] = False
 
     rounds: int = field(default=1, kw_only=True)
     share: tuple[str, ...] | None = field(default=None, kw_only=True)
@@ -104,6 +110,12 @@ class Algorithm(ABC, Generic[S]):
     def with_rounds(self, rounds: int) -> Self:
         """Return the same algorithm for a run of `rounds` rounds."""
         return replace(self, rounds=rounds)
+
+    def check_extension(self, rounds: int) -> None:
+        """Raise TacitError if the algorithm cannot continue to `rounds` rounds, more than it was made for.
+
+        Schedules continue as they are defined: the algorithm's own `rounds` stay the same.
+        """
 
     def bind(self, task: Task, graph: Graph) -> Self:
         """Return the same algorithm with the noise level that its parameters mean for this task and graph."""

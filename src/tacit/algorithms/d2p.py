@@ -60,6 +60,8 @@ class D2P(Algorithm[PushSumState]):
         Zhu, Huang, Wang, Ji, Xu: Dyn-D²P, IJCAI 2025. Assran et al.: Stochastic gradient push, ICML 2019.
     """
 
+    models_are_released: ClassVar[bool] = True
+    exact_values_stay_local: ClassVar[bool] = True
     partial: ClassVar[bool] = True
     noise_parameters: ClassVar[tuple[str, ...]] = ("noise_multiplier",)
 
@@ -90,6 +92,14 @@ class D2P(Algorithm[PushSumState]):
             if schedule is not None:
                 schedule(rounds - 1, rounds)  # raises now if the schedule has too few values
         return super().with_rounds(rounds)
+
+    def check_extension(self, rounds: int) -> None:
+        for key, schedule in {"clip": self.clip, "noise_multiplier": self.noise}.items():
+            if isinstance(schedule, Listed) and len(schedule.values) < rounds:
+                raise TacitError(
+                    f"{self.title}: algorithm.{key} has {len(schedule.values)} values, so the run cannot be extended "
+                    f"to {rounds} rounds"
+                )
 
     def start(self, task: Task, graph: Graph) -> PushSumState:
         x, local = task.split(task.initial())

@@ -53,6 +53,7 @@ class DPADMM(NoisyGradientAlgorithm[DPADMMState]):
     """
 
     needs: ClassVar[tuple[str, ...]] = ("undirected", "connected", "static")
+    models_are_released: ClassVar[bool] = True
     name: ClassVar[str] = "DP-ADMM"
     norm: ClassVar[Literal["smooth", "l2"]] = "l2"
 

@@ -47,7 +47,8 @@ class DPNorm(Algorithm[DPNormState]):
         local_steps: Local steps K per round.
         clip: Clipping bound G of a record's gradient.
         smoothness: L, a bound on the smoothness of every record's loss; required if there is noise. It is an
-            assumption, except for logistic regression, where it is checked: ‖x‖²/2 without, (‖x‖² + 1)/2 with biases.
+            assumption, except for logistic regression, where it is enforced: records with ‖x‖²/2 above L, with biases
+            (‖x‖² + 1)/2, are scaled down.
         sigma: Standard deviation σ of the noise on w; privacy.epsilon sets it instead. 0 adds no noise.
         step: "paper" for the η above, "code" for η = 1/(μ(KE + K − E)) of the published ECL code.
         bound: How Δ₂ is bounded: by the paper's Lemma 1 ("lemma") or by `DPNormPrivacy.sensitivity` ("contraction"),
@@ -65,6 +66,7 @@ class DPNorm(Algorithm[DPNormState]):
 
     needs: ClassVar[tuple[str, ...]] = ("undirected", "connected", "static")
     noise_parameters: ClassVar[tuple[str, ...]] = ("sigma",)
+    exact_values_stay_local: ClassVar[bool] = True
 
     lr: float = 0.03
     alpha: float = 0.2
@@ -97,6 +99,7 @@ class DPNorm(Algorithm[DPNormState]):
     def start(self, task: Task, graph: Graph) -> DPNormState:
         if self.sigma != 0:
             self.privacy.sensitivity(task, graph)  # raises now if there is no bound
+            task.limit_smoothness(self.smoothness or 0.0)
         x = task.initial()
         return DPNormState(x, x.new_zeros(len(hosted_edges(task, graph).row), task.d), x.new_zeros(task.n))
 

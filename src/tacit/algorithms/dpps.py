@@ -79,11 +79,12 @@ class DPPS:
         """
         if self.noise is not None:
             _check_perturbation(e)
-        half = state.s + e.value
+        exact = e.use_locally()  # sensitivity modes and measurements read it; messages contain it only with noise
+        half = state.s + exact
         memory = torch.split(state.memory, [mode.width for mode in self.modes], 1)
         sensitivities = self._sensitivities(memory, half, e, network)
         bound = sensitivities[:, 1].numpy()
-        value = Bounded(half.clone(), bound, "l1", node_level_sampling(e), e.step, e.purpose, e.context)
+        value = Bounded(half.clone(), bound, "l1", node_level_sampling(e), e.step, e.purpose, e.context, "node")
         sent = self._mechanism(sensitivities).release(value)
         if self.sync_every and (t + 1) % self.sync_every == 0:
             s, a = network.mean(sent).expand_as(sent).contiguous(), torch.ones_like(state.a)
@@ -143,7 +144,7 @@ def _check_perturbation(e: Bounded) -> None:
     if e.norm != "l1":
         raise TacitError(f'DPPS needs perturbations bounded in L1, got {e.norm}: clip with norm = "l1"')
     if e.sensitivity is not None:
-        norms = e.value.abs().sum(1, dtype=torch.float64).numpy()
+        norms = e.use_locally().abs().sum(1, dtype=torch.float64).numpy()
         if (norms > e.sensitivity / 2 * (1 + 1e-4)).any():
             raise TacitError("a perturbation exceeds half its sensitivity, which is then no bound for a whole node")
 

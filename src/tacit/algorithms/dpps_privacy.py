@@ -10,7 +10,7 @@ import numpy as np
 from tacit.algorithms.dpps import DPPS
 from tacit.algorithms.privacy_plan import Nodes, PrivacyPlan
 from tacit.algorithms.sensitivity import RealSensitivity, ReplacementSensitivity
-from tacit.privacy import Release, Sampling
+from tacit.privacy import Release, Sampling, Unit
 from tacit.tasks import Task
 
 if TYPE_CHECKING:
@@ -28,9 +28,10 @@ class DPPSPrivacy(PrivacyPlan):
     """
 
     algorithm: DPPSAlgorithm[Any]
-    unit: ClassVar[Literal["record", "node"]] = "node"
+    unit: ClassVar[Unit] = "node"
     claimed_for: ClassVar[Literal["run", "round"]] = "round"
     norm: ClassVar[Literal["l1", "l2"]] = "l1"
+    covers_traces: ClassVar[bool] = False  # a simulation records sensitivities that it computes from the data
 
     @property
     def noise_depends_on_data(self) -> bool:
@@ -52,7 +53,7 @@ class DPPSPrivacy(PrivacyPlan):
         # The mechanism does not depend on the graph, only on whether the sensitivity depends on the data.
         mode = RealSensitivity() if self.noise_depends_on_data else ReplacementSensitivity()
         mechanism = DPPS(self.algorithm.noise(t, nodes), (mode,)).planned_mechanism()
-        return [Release(t, "gradient", mechanism, sampling)]
+        return [Release(t, "gradient", mechanism, sampling, self.unit)]
 
     def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
         """Return b/γ_n of the round with the least noise."""

@@ -44,6 +44,7 @@ class LTADMM(NoisyGradientAlgorithm[EdgeState]):
     """
 
     needs: ClassVar[tuple[str, ...]] = ("undirected", "connected", "static")
+    models_are_released: ClassVar[bool] = True
     name: ClassVar[str] = "LT-ADMM-DP"
 
     beta: float = 0.1

@@ -49,9 +49,8 @@ class _PartPSP(DPPSAlgorithm[PartPSPState]):
             local = local - self.decayed(self.local_lr, t) * exact.use_local_part()
         g = self.gradient(t, join(y, local), task)
         lr = self.decayed(self.lr, t)
-        e = replace(g, value=-lr * g.value, sensitivity=None if g.sensitivity is None else lr * g.sensitivity)
         protocol = self.protocol(t, task.nodes, network.graph)
-        return replace(protocol.round(t, state, e, network), local=local)
+        return replace(protocol.round(t, state, g.scaled(-lr), network), local=local)
 
     def models(self, state: PartPSPState) -> Tensor:
         return join(state.y, state.local)
@@ -79,6 +78,8 @@ class PartPSP(_PartPSP):
         Zhou, Xue, Chen: PartPSP, Algorithm 2.
     """
 
+    models_are_released: ClassVar[bool] = True
+    exact_values_stay_local: ClassVar[bool] = True
     name: ClassVar[str] = "PartPSP"
     share: tuple[str, ...] = field()  # required, unlike in other algorithms
 
@@ -96,6 +97,8 @@ class PartPSP(_PartPSP):
 class SGPDP(_PartPSP):
     """SGPDP: stochastic gradient push with node-level privacy over DPPS; PartPSP with every parameter shared."""
 
+    models_are_released: ClassVar[bool] = True
+    exact_values_stay_local: ClassVar[bool] = True
     name: ClassVar[str] = "SGPDP"
 
     def start(self, task: Task, graph: Graph) -> PartPSPState:

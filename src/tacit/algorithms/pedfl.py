@@ -39,6 +39,8 @@ class PEDFL(DPPSAlgorithm[PEDFLState]):
         The baseline PEDFL in Zhou, Xue, Chen: PartPSP.
     """
 
+    models_are_released: ClassVar[bool] = True
+    exact_values_stay_local: ClassVar[bool] = True
     name: ClassVar[str] = "PEDFL (adapted)"
 
     def start(self, task: Task, graph: Graph) -> PEDFLState:
@@ -49,7 +51,8 @@ class PEDFL(DPPSAlgorithm[PEDFLState]):
     def round(self, t: int, state: PEDFLState, task: Task, network: Network) -> PEDFLState:
         last_step = 2 * self.decayed(self.lr, max(t - 1, 0))
         bound = None if self.clip is None else np.full(task.n, last_step * self.clip)
-        e = Bounded(state.x - state.s, bound, "l1", self.privacy.sampling(task), t, "gradient", task.release_context)
+        sampling, context = self.privacy.sampling(task), task.release_context
+        e = Bounded(state.x - state.s, bound, "l1", sampling, t, "gradient", context, "node")
         received = self.protocol(t, task.nodes, network.graph).round(t, state, e, network)
         g = self.gradient(t, state.x, task, purpose="descent").use_locally()
         return replace(received, x=received.s.sub(g, alpha=self.decayed(self.lr, t)))

@@ -58,6 +58,7 @@ class Porter(NoisyGradientAlgorithm[PorterState]):
     """
 
     needs: ClassVar[tuple[str, ...]] = ("symmetric", "connected", "static")
+    models_are_released: ClassVar[bool] = True
     name: ClassVar[str] = "PORTER-DP"
 
     gamma: float = 1.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
@@ -53,6 +53,7 @@ class Prisma(NoisyGradientAlgorithm[PrismaState]):
 
     needs: ClassVar[tuple[str, ...]] = ("doubly-stochastic", "connected")
     noise_parameters: ClassVar[tuple[str, ...]] = ("sigma", "sigma_first")
+    models_are_released: ClassVar[bool] = True
     name: ClassVar[str] = "PriSMA (as described)"
     norm: ClassVar[Literal["smooth", "l2"]] = "l2"
 
@@ -101,11 +102,7 @@ class Prisma(NoisyGradientAlgorithm[PrismaState]):
 
     def _combine(self, gradient: Bounded, difference: Bounded) -> Bounded:
         """Return η · gradient + (1 − η) · difference; one record can move both, so sensitivities add."""
-        value = self.eta * gradient.value + (1 - self.eta) * difference.use_locally()
-        if gradient.sensitivity is None or difference.sensitivity is None:
-            return replace(gradient, value=value)
-        sensitivity = self.eta * gradient.sensitivity + (1 - self.eta) * difference.sensitivity
-        return replace(gradient, value=value, sensitivity=sensitivity)
+        return gradient.scaled(self.eta).plus(difference.scaled(1 - self.eta))
 
 
 @dataclass(frozen=True)

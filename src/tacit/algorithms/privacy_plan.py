@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import TacitError
-from tacit.privacy import Array, Release, Sampling
+from tacit.privacy import Adversary, Array, Eavesdropper, Release, Sampling, Unit
 from tacit.tasks import Clip, Task
 
 if TYPE_CHECKING:
@@ -30,17 +30,19 @@ class PrivacyPlan:
 
     Attributes:
         algorithm: The algorithm whose releases are planned.
-        unit: What the guarantee protects: a "record", or all data of a "node".
-        adversary: The adversary, such as "an eavesdropper on every link". It knows all data except the protected unit.
+        unit: What the planned releases protect, which is what audits change. Statements take it from the ledger.
+        adversary: Whom the guarantee holds against. It knows all data except the protected unit.
         claimed_for: Whether the paper's claim is for the whole "run" or for each "round".
         norm: The norm in which sensitivities are bounded.
+        covers_traces: Whether the traced quantities are functions of released values and public numbers only.
     """
 
     algorithm: Algorithm[Any]
-    unit: ClassVar[Literal["record", "node"]] = "record"
-    adversary: ClassVar[str] = "an eavesdropper on every link"
+    unit: ClassVar[Unit] = "record"
+    adversary: ClassVar[Adversary] = Eavesdropper()
     claimed_for: ClassVar[Literal["run", "round"]] = "run"
     norm: ClassVar[Literal["l1", "l2"]] = "l2"
+    covers_traces: ClassVar[bool] = True
 
     @property
     def noise_depends_on_data(self) -> bool:

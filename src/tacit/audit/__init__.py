@@ -4,6 +4,7 @@ from tacit.audit.attack import AttackResult, AttackScores, attack
 from tacit.audit.audit import audit, audit_algorithm
 from tacit.audit.bounds import lower_bound
 from tacit.audit.canary_task import canary_task
+from tacit.audit.escapes import EscapeCheck, check_escapes
 from tacit.audit.gallery import GALLERY, GalleryEntry
 from tacit.audit.graph_learners import audit_graph_learner, audit_named_learner
 from tacit.audit.membership import MembershipGuesses
@@ -19,6 +20,7 @@ __all__ = [
     "AttackResult",
     "AttackScores",
     "AuditResult",
+    "EscapeCheck",
     "GalleryEntry",
     "MembershipGuesses",
     "OneRunAudit",
@@ -35,6 +37,7 @@ __all__ = [
     "audit_named_learner",
     "audit_one_run",
     "canary_task",
+    "check_escapes",
     "lower_bound",
     "paper_claims",
 ]

@@ -39,9 +39,9 @@ class CanaryModel(Model):
         initial = torch.cat([start[: real.shared], start.new_zeros(canaries), start[real.shared :]])
         self._init(FunctionObjective(self._loss, layout), initial, "auto", real.weight_decay)
 
-    def smoothness(self, square: float) -> float | None:
-        """The smoothness of the real model: the loss of a canary is linear."""
-        return self._real.smoothness(square)
+    def longest_input(self, smoothness: float) -> float | None:
+        """That of the real model: the loss of a canary is linear."""
+        return self._real.longest_input(smoothness)
 
     def gradient_sum(
         self,

@@ -64,6 +64,7 @@ def canary_task(
         epochs=batch.epochs,
         noise=noise,
         dtype=torch.float64,
+        repeats=True,
     )
     relation = plan.sampling(task([np.zeros(records, np.int64)])).relation
     alternative = _OPPOSITE if relation == "replace-one" and not plan.noise_depends_on_data else ABSENT

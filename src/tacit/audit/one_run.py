@@ -94,9 +94,10 @@ def _check(run: Run, canaries: int, node: int) -> None:
 def _record_rounds(run: Run, node: int, columns: slice, progress: Callable[[int], None]) -> Array:
     """Run all rounds and return what the node sent and received in these columns."""
     network = NodeRecordingNetwork(run.network.graph, node, columns)
-    state = run.algorithm.start(run.task, network.graph)
+    task = run.task.without_records()
+    state = run.algorithm.start(task, network.graph)
     for t in range(run.algorithm.rounds):
-        state = run.algorithm.round(t, state, run.task, network)
+        state = run.algorithm.round(t, state, task, network)
         network.end_round()
         progress(t + 1)
     return network.recorded()

@@ -44,6 +44,7 @@ def main() -> None:
     from tacit.cli import (  # noqa: F401  (each adds its command)
         account,
         audit,
+        check,
         claims,
         compare,
         gallery,
@@ -56,6 +57,7 @@ def main() -> None:
         threats,
         train,
         up,
+        verify,
     )
 
     with warnings.catch_warnings():
@@ -65,7 +67,7 @@ def main() -> None:
         except TacitError as error:
             _fail(str(error))
         except OSError as error:
-            _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
+            _fail(f"{error.filename or 'File system error'}: {error.strerror or error}")
         except MemoryError:
             _fail(_OUT_OF_MEMORY)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""`tacit audit`: attack the algorithm of a config and bound its ε from below."""
+"""`tacit audit`: attack the algorithm of a config and compute a lower bound on its ε."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def audit(
     rounds: Annotated[int, typer.Option(help="Rounds to attack. The noise is calibrated for these.", min=1)] = 4,
     confidence: Annotated[float, typer.Option(help="Confidence of the lower bound.", min=0.5, max=0.9999)] = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of the noise; with --one-run, of the canaries' inclusion.")] = 0,
-    one_run: Annotated[bool, typer.Option("--one-run", help="Attack the whole run of the config once.")] = False,
+    one_run: Annotated[bool, typer.Option("--one-run", help="Attack the whole run once, with many canaries.")] = False,
     canaries: Annotated[
         int, typer.Option(help="With --one-run: canary records at one node, each included with probability ½.")
     ] = 1000,
     node: Annotated[int, typer.Option(help="With --one-run: the node with the canaries.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """Attack an algorithm as its adversary would, and bound its ε from below.
+    """Attack an algorithm as its adversary would, and compute a lower bound on its ε.
 
     Exit code 1: the guarantee is broken.
     """

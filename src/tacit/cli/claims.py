@@ -15,7 +15,7 @@ def claims(
     audit: Annotated[bool, typer.Option("--audit", help="Also attack the claims that an attack can refute.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """Show the ε of five papers: as printed, by their own formulas, as guaranteed, and (--audit) by attack."""
+    """Compare the ε that five papers print with their formulas, with the guarantee and (--audit) with attacks."""
     from tacit.audit import REFUTATIONS, paper_claims
     from tacit.privacy import rounded_up
     from tacit.runs import progress_counter

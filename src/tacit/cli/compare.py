@@ -20,21 +20,23 @@ if TYPE_CHECKING:
 def compare(
     methods: Annotated[
         list[str],
-        typer.Argument(help="Config files, or names of algorithms, run on the example's task.", metavar="CONFIG..."),
+        typer.Argument(help="Config files, or names of algorithms to run on the example's task.", metavar="CONFIG..."),
     ],
     epsilon: Annotated[float, typer.Option(help="Guaranteed ε of every private method.")],
     delta: Annotated[float | None, typer.Option(help="δ of all methods. Default: that of the first config.")] = None,
     seeds: Annotated[int, typer.Option(help="Runs per method. The table shows mean ± standard deviation.")] = 3,
     cost: Annotated[
         float | None,
-        typer.Option(help="Seconds on the cost clock per run. Default: each method's own number of rounds."),
+        typer.Option(help="Simulated seconds per run. Default: the number of rounds in each config."),
     ] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="key=value, set in every config.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="Override a setting of every config: key=value.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the results. Finished runs there are not repeated.")] = Path(
         "runs/compare"
     ),
     jobs: Annotated[int | None, typer.Option(help="Parallel processes. Default: one per core, at most 8.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print only one JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Compare methods on one task at the same guaranteed ε."""
     from tacit.compare import compare as run_comparison

@@ -30,7 +30,7 @@ def gallery(
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """Audit nine broken mechanisms and their correct counterparts. The audit must tell them apart.
+    """Audit twelve broken mechanisms and their correct counterparts. The audit must distinguish them.
 
     Exit code 1: a mistake was missed, or a correct mechanism was reported as broken.
     """
@@ -54,7 +54,7 @@ def gallery(
         print_line(
             "Every mistake was found, and no correct mechanism was reported as broken."
             if all_right
-            else "THE AUDIT DOES NOT TELL BROKEN FROM CORRECT MECHANISMS."
+            else "THE AUDIT DOES NOT DISTINGUISH BROKEN FROM CORRECT MECHANISMS."
         )
     if not all_right:
         raise typer.Exit(1)

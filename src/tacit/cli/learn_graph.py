@@ -56,7 +56,9 @@ _Lam = Annotated[
     float | None, typer.Option(help="λ: sparsity of the consensus. Default: chosen from the released data.")
 ]
 _Neighbours = Annotated[float | None, typer.Option(help="Mean number of edges per vertex, for the default β.")]
-_Seed = Annotated[int | None, typer.Option(help="Derive the noise from this seed: a simulation, which is not private.")]
+_Seed = Annotated[
+    int | None, typer.Option(help="Derive the noise from this seed: a simulation. Default: secret noise.")
+]
 _OutFolder = Annotated[Path | None, typer.Option("--out", help="Output folder. Default: graphs/NAME.")]
 _AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 _Verbose = Annotated[bool, typer.Option("--verbose", help="Also print the parameters and the full privacy statement.")]
@@ -176,8 +178,8 @@ def _print_result(learner: GraphLearner, out: Path, verbose: bool) -> None:
         print_line(learner.privacy_.sentence())
     else:
         print_line(_privacy_line(learner.privacy_))
-        if run.task.noise.simulated and run.method.noise is not None:
-            print_line(f"SIMULATION: the noise is derived from seed {learner.seed}, so this run protects nobody.")
+        if run.task.noise.simulation_note and run.method.noise is not None:
+            print_line(run.task.noise.simulation_note)
     print_line(f"Results: {out}. Report: {out}/report.html")
 
 
@@ -188,6 +190,6 @@ def _privacy_line(privacy: Privacy) -> str:
         return f"No privacy is guaranteed: {privacy.reason}"
     claim = "" if privacy.claimed is None else f" (the paper's formula claims {privacy.claimed:.4g})"
     return (
-        f"Guaranteed ε = {rounded_up(privacy.guaranteed)}{claim}, δ = {privacy.delta:g} per signal (replace one), "
+        f"{privacy.label} ε = {rounded_up(privacy.guaranteed)}{claim}, δ = {privacy.delta:g} per signal (replace one), "
         f"against {privacy.adversary}"
     )

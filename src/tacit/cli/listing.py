@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @app.command("list")
 def list_(
-    name: Annotated[str | None, typer.Argument(help="Show the description and the parameters of this one.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print only one JSON object.")] = False,
+    name: Annotated[str | None, typer.Argument(help="Describe only this name, with its parameters.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """List algorithms, graphs, models, data, shardings, metrics and experiments, or describe one of them."""
     from tacit.algorithms import algorithms

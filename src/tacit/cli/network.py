@@ -24,7 +24,7 @@ def init(
     folder: Annotated[Path, typer.Argument(help="The folder to create.")],
     sites: Annotated[int, typer.Option(min=2, help="Number of sites.")] = 6,
     config: Annotated[
-        Path | None, typer.Option(help="A config file of `tacit train`; by default the embedded example.")
+        Path | None, typer.Option(help="A config file of `tacit train`. Default: the embedded example.")
     ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="Override a setting of the config: key=value.")
@@ -49,7 +49,7 @@ def init(
     print_line(f"Keep {folder}/authority/authority.key secret: it can sign certificates for any site.")
     if not host:
         print_line(f"Run all sites on this machine: tacit up {folder}")
-    print_line(f"Run one site: copy {files.network.name} and its folder to the site, side by side, and run there")
+    print_line(f"Run one site: copy {files.network.name} and its folder to the site, side by side, and run there:")
     print_line(f"  tacit node {files.nodes[0].relative_to(folder)}")
     if files.simulation is not None:
         print_line(f"Simulate the same run: tacit train {files.simulation}")

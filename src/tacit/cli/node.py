@@ -28,7 +28,7 @@ def node(
     verbose: Annotated[bool, typer.Option("--verbose", help="Also log every message that is sent.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
-    """Run one site of a network, or resume it: the same command does both."""
+    """Run one site of a network. The same command resumes it."""
     import logging
 
     from tacit.reports import ReportPage
@@ -65,16 +65,17 @@ def node(
 
 
 def _raise_open_file_limit() -> None:
-    """Connections of strangers must not exhaust the file descriptors."""
+    """Raise the limit, so that connections from outside the network cannot exhaust the file descriptors."""
     hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
 
 
 def _report(node: Node, result: dict[str, Any]) -> None:
     from tacit.cli.privacy_lines import privacy_line, simulation_line
+    from tacit.runs.metrics import metric
 
     assert node.run is not None
-    accuracy = "" if result.get("accuracy") is None else f", accuracy {result['accuracy']:.1%}"
+    accuracy = "" if result.get("accuracy") is None else f", accuracy {metric('accuracy').text(result['accuracy'])}"
     stopped = f". Stopped: {result['stopped']}" if result["stopped"] else ""
     print_line(f"{node.site.name}: {result['rounds']} rounds{accuracy}{stopped}")
     print_line(privacy_line(node.run.privacy))

@@ -24,9 +24,9 @@ def job_count(jobs: int | None) -> int:
 
 @contextmanager
 def continue_later() -> Iterator[None]:
-    """On Ctrl-C, print how to continue and exit."""
+    """On Ctrl-C, print how to resume and exit."""
     try:
         yield
     except KeyboardInterrupt:
-        err.print("Interrupted. Finished runs are saved; run the same command again to continue.", highlight=False)
+        err.print("Interrupted. Finished runs are saved. Run the same command again to resume.", highlight=False)
         raise typer.Exit(INTERRUPTED) from None

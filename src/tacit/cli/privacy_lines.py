@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tacit.privacy import Privacy, rounded_up
 
+_MODELS_NOT_COVERED = "; the models and results measured on them are not covered"
 _RELATIONS = {"add-remove": "add or remove one", "replace-one": "replace one"}
 
 
@@ -17,8 +18,8 @@ def privacy_line(privacy: Privacy) -> str:
         return f"No privacy is guaranteed: {privacy.reason}"
     relation = "replace all its data" if privacy.unit == "node" else _RELATIONS[privacy.relation]
     return (
-        f"Guaranteed ε = {rounded_up(privacy.guaranteed)}, δ = {privacy.delta:g} per {privacy.unit} ({relation}), "
-        f"against {privacy.adversary}"
+        f"{privacy.label} ε = {rounded_up(privacy.guaranteed)}, δ = {privacy.delta:g} per {privacy.unit} ({relation}), "
+        f"against {privacy.adversary}{_MODELS_NOT_COVERED if privacy.covers_models is False else ''}"
     )
 
 

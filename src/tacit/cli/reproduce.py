@@ -1,4 +1,4 @@
-"""`tacit reproduce`: run an experiment of a paper again and compare it with the published numbers."""
+"""`tacit reproduce`: repeat an experiment of a paper and compare it with the published numbers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def reproduce(
         Path | None, typer.Option(help="Folder of the results. Default: runs/reproduce/PAPER/TABLE.")
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Parallel processes. Default: one per core, at most 8.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print only one JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """Run an experiment of a paper again: at the claimed ε and at the guaranteed ε."""
+    """Repeat an experiment of a paper, at the claimed ε and at the guaranteed ε."""
     if tune:
         _tune(experiment, quick, out, jobs, as_json)
         return
@@ -36,7 +36,7 @@ def reproduce(
     if as_json:
         print_json(results.as_dict())
         return
-    small = " (quick version: not the numbers of the experiment)" if quick else ""
+    small = " (quick version: these are not the results of the experiment)" if quick else ""
     print_line(f"{results.experiment.title}: {results.experiment.table_title}{small}")
     print_line(aligned_table(results.table))
     print_line(f"Results: {results.out}. Report: {page}")
@@ -52,4 +52,4 @@ def _tune(experiment: str, quick: bool, out: Path | None, jobs: int | None, as_j
         return
     for line in result["best"]:
         print_line("  ".join(str(value) for value in line.values() if value is not None))
-    print_line(f"All tries: {result['out']}/tuning.json. Best settings: {result['out']}/tuned.toml")
+    print_line(f"All trials: {result['out']}/tuning.json. Best settings: {result['out']}/tuned.toml")

@@ -32,15 +32,13 @@ _RIGHT_ALIGNED = ("round", "guaranteed ε", "accuracy", "sent")
 
 @app.command()
 def up(
-    folder: Annotated[
-        Path, typer.Argument(help="A folder of `tacit network init`; it is created if it does not exist.")
-    ] = Path("sites"),
+    folder: Annotated[Path, typer.Argument(help="Folder of a network. If it does not exist, it is created.")] = Path(
+        "sites"
+    ),
     sites: Annotated[
         int | None, typer.Option(min=2, help=f"Number of sites of a new folder (default {_DEFAULT_SITES}).")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the result as one JSON object and nothing else.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Run all sites of a network on this machine, one process per site, with a live view. Resumes a stopped run."""
     supervisor = _supervisor(folder, sites)
@@ -115,7 +113,7 @@ def _table(supervisor: Supervisor) -> Group:
             ProgressBar(total=now.rounds, completed=now.round, width=20),
             f"{now.round}/{now.rounds}",
             _epsilon(now),
-            "–" if now.accuracy is None else f"{now.accuracy:.1%}",
+            "–" if now.accuracy is None else _accuracy(now.accuracy),
             "".join("●" if peer.up else "○" for peer in now.peers.values()),
             f"{now.bytes_sent / 1e6:.1f} MB",
         )
@@ -131,13 +129,19 @@ def _epsilon(status: SiteStatus) -> str:
     return rounded_up(status.epsilon, 3)
 
 
+def _accuracy(share: float) -> str:
+    from tacit.runs.metrics import metric
+
+    return metric("accuracy").text(share)
+
+
 def _report(supervisor: Supervisor, result: dict[str, Any]) -> None:
     from tacit.cli.privacy_lines import privacy_line, simulation_line
 
     count, first = len(supervisor.sites), supervisor.sites[0]
     rounds_done, rounds = min(site.status.round for site in supervisor.sites), supervisor.network_config.rounds
     if supervisor.finished:
-        accuracy = "" if result["accuracy"] is None else f", mean accuracy {result['accuracy']:.1%}"
+        accuracy = "" if result["accuracy"] is None else f", mean accuracy {_accuracy(result['accuracy'])}"
         print_line(f"{result['network']}: all {count} sites finished {rounds_done} rounds{accuracy}")
         if supervisor.privacy is not None:
             print_line(f"Site with the largest ε: {privacy_line(supervisor.privacy)}")

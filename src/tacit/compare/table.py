@@ -32,10 +32,20 @@ def table_row(method: ComparedMethod, runs: Sequence[FinishedRun]) -> dict[str, 
 
 
 def comparison_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A Markdown table with one row per method, mean ± standard deviation over the seeds."""
+    """A Markdown table with one row per method, mean ± standard deviation over the seeds. All runs are simulations."""
     shown = [each for each in _table_metrics() if any(row.get(each.name) for row in rows)]
     labels = [each.short_label for each in shown]
-    head = ["method", "algorithm", "guaranteed ε", "claimed ε", *labels, "rounds", "sent (MB)", "cost (s)", "unit"]
+    head = [
+        "method",
+        "algorithm",
+        "guaranteed (simulated) ε",
+        "claimed ε",
+        *labels,
+        "rounds",
+        "sent (MB)",
+        "cost (s)",
+        "unit",
+    ]
     lines = [head, ["---"] * len(head)]
     for row in rows:
         guaranteed = "none" if row["guaranteed"] is None else rounded_up(row["guaranteed"])

@@ -43,6 +43,7 @@ class FedAvg(GraphMethod[FedAvgState]):
     """
 
     title: ClassVar[str] = "FedAvg"
+    exact_values_stay_local: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,7 +76,7 @@ class FedAvg(GraphMethod[FedAvgState]):
         begin = state.con.expand_as(state.z)
         w, _ = self.gradient_steps(problem, begin, begin)
         if self.noise is None or self.release == "rounds":
-            w = self.release_graphs(t, w, problem, task)
+            w = self.release_graphs(t, w, problem, task, (begin, begin))
         con = self._average(w.clamp(min=0), share, network)
         residual = (con - state.con).norm().div(con.norm().clamp(min=1e-300)).expand_as(state.residual)
         return FedAvgState(con, state.z, state.share, residual)

@@ -41,6 +41,7 @@ class IGL(GraphMethod[IGLState]):
     """
 
     title: ClassVar[str] = "IGL"
+    exact_values_stay_local: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from tacit.errors import TacitError
 from tacit.graph_learning.privacy_plan import GRAPH_PURPOSE, GraphPrivacyPlan
+from tacit.graph_learning.private_solver import solution_bound, solution_sensitivity
 from tacit.graph_learning.problem import ClientProblem, floors, row_means
 from tacit.graph_learning.sensitivity import iterate_sensitivity
 from tacit.graph_learning.signals import Signals
@@ -48,6 +49,7 @@ class GraphMethod(ABC, Generic[S]):
     """
 
     title: ClassVar[str]
+    exact_values_stay_local: ClassVar[bool] = False
 
     alpha: float = 1.0
     beta: float = 0.1
@@ -138,6 +140,8 @@ class GraphMethod(ABC, Generic[S]):
                 "Noise needs a clip: set clip, a bound on the norm of a signal's squared differences. "
                 "Choose it without looking at the signals"
             )
+        if self.noise is None:
+            task.require_variation()
 
     def prepare_z(self, task: Signals) -> Tensor:
         """Return the z (n, p) that the rounds use.
@@ -174,12 +178,28 @@ class GraphMethod(ABC, Generic[S]):
         most, least = floors(rows, self.alpha, kappa, self.zeta, task.d).flatten().tolist()
         return torch.full((task.p,), max(math.sqrt(most * least), 1e-6) / (task.d - 1), dtype=torch.float64)
 
-    def release_graphs(self, t: int, w: Tensor, problem: ClientProblem, task: Signals) -> Tensor:
-        """Return the graphs of round t as they leave the clients: with noise for their sensitivity, or exactly."""
+    def release_graphs(
+        self, t: int, w: Tensor, problem: ClientProblem, task: Signals, past: tuple[Tensor, Tensor]
+    ) -> Tensor:
+        """Return the graphs of round t as they leave the clients: with noise for their sensitivity, or exactly.
+
+        Args:
+            t: The round.
+            w: The results of the local steps or solutions, (n, p).
+            problem: The problems that they were computed for.
+            task: The clients' signals.
+            past: The two released graphs from which the local steps began, (n, p) each.
+        """
         sensitivity = None
-        if task.sensitivity is not None:
-            sensitivity = iterate_sensitivity(problem, self.K, self.step, self.momentum, task.sensitivity)
+        if self.noise is not None:
+            sensitivity = self._graph_sensitivity(problem, task, past)
         return self.privacy.mechanism(task.nodes).release(task.bounded(w, sensitivity, t, GRAPH_PURPOSE))
+
+    def _graph_sensitivity(self, problem: ClientProblem, task: Signals, past: tuple[Tensor, Tensor]) -> Array:
+        own, z_bound = task.bounds
+        if self.K is None:
+            return solution_sensitivity(problem, own, solution_bound(problem, own, z_bound))
+        return iterate_sensitivity(problem, past, self.K, self.step, self.momentum, own, z_bound)
 
     def gradient_steps(self, problem: ClientProblem, w: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
         """Take K steps (Eqs 10–12). Return w̌ after the last step, not yet projected, and the w before it."""

@@ -14,6 +14,7 @@ from tacit.algorithms import Nodes, select_nodes
 from tacit.errors import TacitError
 from tacit.graph_learning.method import GraphMethod, graph_methods
 from tacit.graph_learning.privacy_plan import GraphPrivacyPlan
+from tacit.graph_learning.private_solver import solution_bound, solve_within
 from tacit.graph_learning.problem import ClientProblem
 from tacit.graph_learning.sensitivity import classical_noise_multiplier
 from tacit.graph_learning.signals import Signals
@@ -69,13 +70,15 @@ class PPGL(GraphMethod[PPGLState]):
 
     Privacy:
         `release="once"` is one Gaussian release of z̄ with sensitivity √2 C/N_i (see `Signals`). `release="rounds"` is T
-        Gaussian releases of graphs with the sensitivity that `iterate_sensitivity` proves. Both are
+        Gaussian releases of graphs with the sensitivity that `iterate_sensitivity` or, for exact solutions,
+        `solution_sensitivity` proves. Both are
         (√releases/noise)-GDP. With K = 1, the T graphs reveal no more than T noisy z̄ would, and those no more than
         their mean, which is one z̄ with √T times less noise. At the same ε, "once" therefore gives the rounds a z that
         is at least as accurate.
     """
 
     title: ClassVar[str] = "PPGL"
+    exact_values_stay_local: ClassVar[bool] = True
 
     rho: float = 1.0
     lam: float = 0.1
@@ -109,9 +112,9 @@ class PPGL(GraphMethod[PPGLState]):
 
     def round(self, t: int, state: PPGLState, task: Signals, network: Network) -> PPGLState:
         problem = self._problem(state.z, state.gamma, state.con, task)
-        w, before, u = self._local_update(problem, state)
+        w, before, u = self._local_update(problem, state, task)
         if self.noise is None or self.release == "rounds":
-            w = self.release_graphs(t, w, problem, task)
+            w = self.release_graphs(t, w, problem, task, (state.w, state.before))
         w = w.clamp(min=0)
         gamma = state.gamma[:, None]
         mean = network.mean(torch.cat([gamma * w, gamma], 1))
@@ -147,11 +150,14 @@ class PPGL(GraphMethod[PPGLState]):
             raise TacitError(f"epsilon must be positive, got {epsilon}")
         return self.with_noise(math.sqrt(2) * classical_noise_multiplier(delta) / epsilon)
 
-    def _local_update(self, problem: ClientProblem, state: PPGLState) -> tuple[Tensor, Tensor, Tensor]:
-        if self.K is None:
+    def _local_update(self, problem: ClientProblem, state: PPGLState, task: Signals) -> tuple[Tensor, Tensor, Tensor]:
+        if self.K is not None:
+            return *self.gradient_steps(problem, state.w, state.before), state.u
+        if self.noise_in_rounds:
+            solution = solve_within(problem, solution_bound(problem, *task.bounds), state.u)
+        else:
             solution = solve(problem, state.u)
-            return solution.w, state.w, solution.u
-        return *self.gradient_steps(problem, state.w, state.before), state.u
+        return solution.w, state.w, solution.u
 
     def _problem(self, z: Tensor, gamma: Tensor, con: Tensor, task: Signals | None) -> ClientProblem:
         """Problem (9). The step of a released iterate may depend on public values only, and so does its floor."""

@@ -17,16 +17,23 @@ second-order Taylor polynomial. This does not move the minimiser, the function i
 has the Lipschitz constant L = κ + 2α (d − 1)/(m + ζ)² everywhere, where m is the smallest floor. A gradient step of
 length 1/L also never leads from degrees above the floor to degrees below it, so plain descent never uses the
 continuation.
+
+**Rounding.** Let A be the sum of the norms of the parts of ∇f(0): ‖z̄‖, ργ ‖w_con‖ and α ‖Sᵀ(1/(S 0 + ζ))‖, continued.
+No part of ∇f(w) is longer than A + L ‖w‖. The degrees are sums of d − 1 weights, whose rounding error the rest of the
+gradient multiplies by at most L, and at most 12 other operations follow one another. So the computed gradient differs
+from the exact one by at most (d + 16) u (A + L ‖w‖), u = 2⁻⁵³ (`gradient_rounding`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from tacit.graph_learning.triangle import degrees, pair_sums, vertex_count
+
+UNIT_ROUNDOFF = torch.finfo(torch.float64).eps / 2  # u
 
 
 @dataclass(frozen=True)
@@ -63,15 +70,30 @@ class ClientProblem:
 
     @property
     def lipschitz(self) -> Tensor:
-        """L, the Lipschitz constant of the gradient, (n,)."""
+        """L, the Lipschitz constant of the gradient, (n,). It is rounded up."""
         least = self.floor.amin(1) + self.zeta
-        return self.kappa + 2 * self.alpha * (self.d - 1) / least.square()
+        exact = self.kappa + 2 * self.alpha * (self.d - 1) / least.square()
+        return exact * (1 + 16 * UNIT_ROUNDOFF)
 
     def gradient(self, w: Tensor) -> Tensor:
         """Return z̄ − α Sᵀ(1/(S w + ζ)) + 4β w + ργ (w − w_con), (n, p)."""
         slope = self.z + self.kappa[:, None] * w
         slope.sub_(self.pull[:, None] * self.con)
         return slope.sub_(pair_sums(self._dual(degrees(w, self.d))))
+
+    def gradient_bound(self, z_bound: float) -> Tensor:
+        """Return A, a bound on the parts of the gradient at w = 0 for every ‖z̄‖ ≤ `z_bound`, (n,)."""
+        log_part = pair_sums(self._dual(torch.zeros_like(self.floor))).norm(dim=1)
+        bound: Tensor = z_bound + self.pull * self.con.norm() + log_part
+        return bound
+
+    def gradient_rounding(self, z_bound: float, size: Tensor) -> Tensor:
+        """Return a bound on the rounding error of `gradient` at ‖w‖ ≤ `size` (n,), for every ‖z̄‖ ≤ `z_bound`, (n,)."""
+        return (self.d + 16) * UNIT_ROUNDOFF * (self.gradient_bound(z_bound) + self.lipschitz * size)
+
+    def rows(self, chosen: Tensor) -> ClientProblem:
+        """Return the problems of some clients."""
+        return replace(self, z=self.z[chosen], pull=self.pull[chosen], floor=self.floor[chosen])
 
     def objective(self, w: Tensor) -> Tensor:
         """Return f_i(w, w_con) of every client, (n,). Infinite if a degree makes the logarithm infinite."""

@@ -20,7 +20,7 @@ from tacit.graph_learning.method import GraphMethod
 from tacit.graph_learning.observer import GraphObserver
 from tacit.graph_learning.signals import Signals
 from tacit.networks import Network
-from tacit.privacy import Privacy, ledger_guarantee
+from tacit.privacy import Privacy, declares, ledger_guarantee, outside_parts
 
 
 class GraphLearningRun:
@@ -114,8 +114,11 @@ class GraphLearningRun:
     def privacy(self) -> Privacy:
         """The privacy of what has been released so far, according to the ledger."""
         task, plan = self.task, self.method.privacy
-        spent, reason = ledger_guarantee(task.ledger, self.delta)
+        stays = declares(self.method, "exact_values_stay_local")
+        spent, reason = ledger_guarantee(task.ledger, self.delta, exact_values_stay_local=stays)
         reason = reason or plan.unprotected_reason
+        if self.t and self.method.noise is not None and not len(task.ledger):
+            reason = "the graphs were learned from values that are not in this ledger"
         note = task.noise.simulation_note
         simulation = (note,) if note and self.method.noise is not None else ()
         return Privacy(
@@ -126,7 +129,8 @@ class GraphLearningRun:
             relation=task.sampling.relation,
             adversary=plan.adversary,
             reason=reason,
-            note=" ".join([*plan.notes, *simulation]) or None,
+            note=" ".join([*plan.notes, *outside_parts(task.ledger.releases()), *simulation]) or None,
+            simulated=bool(simulation),
             per_node=spent,
         )
 

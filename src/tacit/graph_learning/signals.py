@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from tacit.errors import TacitError
-from tacit.graph_learning.triangle import pair_count, to_triangle
+from tacit.graph_learning.differences import exceeds_clip, is_constant, mean_differences, mean_rounding_error
+from tacit.graph_learning.triangle import pair_count
 from tacit.privacy import Array, Bounded, Ledger, Noise, ReleaseContext, Sampling
 
 Z_PURPOSE = "mean of squared differences"
-_ROUNDING_MARGIN = 1 - 1e-12  # on the clip, so that rounding cannot exceed it
+_LARGEST_CLIP = 1e100  # beyond it, or below its inverse, noise would overflow or underflow
 
 
 class Signals:
@@ -27,7 +28,8 @@ class Signals:
     Args:
         signals: One table per client. Clients may have different numbers of signals N_i.
         clip: C, or None for no clipping. Needed for privacy; choose it without looking at the signals.
-        noise: The source of noise. By default it is derived from seed 0, which is a simulation.
+        noise: The source of noise; by default secret noise from the operating system. `Noise.from_seed` makes a
+            simulation, which protects nobody.
         ledger: The ledger that records the releases; by default a new one in memory.
         nodes: The clients' ids in the network; by default 0, 1, ….
 
@@ -36,7 +38,11 @@ class Signals:
         (z − z′)/N_i. Both z and z′ have norm at most C. They are squares times a positive factor, so they have no
         negative entry, and zᵀz′ ≥ 0. Hence ‖z − z′‖² = ‖z‖² + ‖z′‖² − 2 zᵀz′ ≤ 2C², and the L2 sensitivity of z̄ is
         √2 C/N_i. Signals with a single peak, at two different vertices, reach √(1 − 1/(d − 1)) of this bound.
-        (Corollary 1 of the paper uses 2C/N_i.)
+        (Corollary 1 of the paper uses 2C/N_i.) `sensitivity` adds the rounding error of both z̄
+        (`tacit.graph_learning.differences`), so the bound holds for the computed floats of all finite signals.
+
+        Only form, type and finiteness of the signals are checked. An error about their content would distinguish
+        neighbouring data sets.
 
     Example:
         (1, 9, 4) has norm 9.9, so it is scaled by 0.909; (0, 1, 1) is not changed.
@@ -68,16 +74,13 @@ class Signals:
                 "All clients need signals on the same vertices: "
                 f"client {self.nodes[0]} has {counts[0]}, client {self.nodes[other]} has {counts[other]}"
             )
-        if clip is not None and not 0 < clip < np.inf:
-            raise TacitError(f"clip must be positive and finite, got {clip}")
+        if clip is not None and not 1 / _LARGEST_CLIP <= clip <= _LARGEST_CLIP:
+            raise TacitError(f"clip must be between {1 / _LARGEST_CLIP:g} and {_LARGEST_CLIP:g}, got {clip}")
         self.clip, self.d = clip, counts[0]
         self.sizes = np.array([len(x) for x in self.clients], np.int64)
-        self.noise = noise or Noise.from_seed(0)
+        self.noise = noise or Noise.from_system()
         self.ledger = Ledger() if ledger is None else ledger
-        with np.errstate(over="ignore", invalid="ignore"):
-            self._z = torch.stack([torch.from_numpy(mean_differences(x, clip)) for x in self.clients])
-        if not bool(torch.isfinite(self._z).all()):
-            raise TacitError("The signals are too large: their squares overflow. Use other units")
+        self._z = torch.stack([torch.from_numpy(mean_differences(x, clip)) for x in self.clients])
 
     @property
     def n(self) -> int:
@@ -101,13 +104,22 @@ class Signals:
 
     @property
     def sensitivity(self) -> Array | None:
-        """√2 C/N_i, the L2 sensitivity of each client's z̄, (n,); None without a clip."""
-        return None if self.clip is None else np.sqrt(2.0) * self.clip / self.sizes
+        """√2 C/N_i and rounding, the L2 sensitivity of each client's z̄, (n,); None without a clip."""
+        if self.clip is None:
+            return None
+        return np.asarray(self.clip * (np.sqrt(2.0) / self.sizes + 2 * self._rounding))
+
+    @property
+    def bounds(self) -> tuple[Array, float]:
+        """The sensitivity of z̄ (n,), and C and rounding, a bound on its norm. Both are public. They need a clip."""
+        assert self.clip is not None
+        assert self.sensitivity is not None
+        return self.sensitivity, self.clip * (1 + float(self._rounding.max()))
 
     @property
     def row_mean_bound(self) -> float | None:
         """C/√(d − 1), a public bound on the mean of z̄ over the d − 1 pairs of a vertex; None without a clip."""
-        return None if self.clip is None else self.clip / float(np.sqrt(self.d - 1))
+        return None if self.clip is None else self.bounds[1] / float(np.sqrt(self.d - 1))
 
     @property
     def clipped_share(self) -> Array:
@@ -115,10 +127,21 @@ class Signals:
         private."""
         if self.clip is None:
             return np.zeros(self.n)
-        return np.array([(difference_norms(x) > self.clip).mean() for x in self.clients])
+        return np.array([exceeds_clip(x, self.clip).mean() for x in self.clients])
+
+    def require_variation(self) -> None:
+        """Raise a `TacitError` if all signals of a client are constant. Only for runs without privacy: it depends on
+        the signals."""
+        for node, x in zip(self.nodes, self.clients, strict=True):
+            if is_constant(x):
+                raise TacitError(
+                    f"Client {node}: every signal is constant over the vertices, so no graph can be learned"
+                )
 
     def mean(self, step: int, purpose: str = Z_PURPOSE) -> Bounded:
         """Return z̄ of every client, (n, p). It can be released by a mechanism or used inside the client."""
+        if self.clip is None and not bool(torch.isfinite(self._z).all()):  # without a clip nothing is private
+            raise TacitError("The signals are too large: their squares overflow. Use other units, or set clip")
         self.ledger.open(step, purpose)
         return self.bounded(self._z.clone(), self.sensitivity, step, purpose)
 
@@ -132,54 +155,30 @@ class Signals:
         Its noise is new too, unless it is simulated. The two runs together cost what both ledgers record.
         """
         other = copy.copy(self)
-        other.ledger = Ledger()
-        if not self.noise.simulated:
-            other.noise = Noise.from_system()
+        other.ledger, other.noise = Ledger(), self._other_noise()
         return other
 
     def host(self, rows: Sequence[int], ledger: Ledger | None = None) -> Signals:
-        """Return the signals of the clients in these rows only, as another process would host them."""
+        """Return the signals of the clients in these rows only, as another process would host them.
+
+        Its noise is new, unless it is simulated: two runs with the same noise would reveal the exact values.
+        """
         chosen = [self.clients[row] for row in rows]
-        return Signals(chosen, clip=self.clip, noise=self.noise, ledger=ledger, nodes=self.nodes[list(rows)])
+        return Signals(chosen, clip=self.clip, noise=self._other_noise(), ledger=ledger, nodes=self.nodes[list(rows)])
 
+    def _other_noise(self) -> Noise:
+        return self.noise if self.noise.simulated else Noise.from_system()
 
-def mean_differences(x: Array, clip: float | None = None) -> Array:
-    """Return z̄ (p,) of signals (N, d). It is computed from a weighted Gram matrix, without an N-by-p array."""
-    centred = _centred(x)
-    share = np.ones(len(x))
-    if clip is not None:
-        share = np.minimum(1.0, _ROUNDING_MARGIN * clip / np.maximum(difference_norms(x), 1e-300))
-    gram = torch.from_numpy((centred * (share / len(x))[:, None]).T @ centred)
-    own = gram.diagonal()
-    mean: Array = to_triangle(own[:, None] + own[None, :] - 2 * gram).clamp_(min=0).numpy()
-    return mean
-
-
-def difference_norms(x: Array) -> Array:
-    """Return ‖z‖ of each signal, (N,).
-
-    Σ_{i<j} (x_i − x_j)⁴ = d m₄ − 4 m₁ m₃ + 3 m₂² with m_k = Σ x_i^k, and m₁ = 0 for centred signals.
-    """
-    squares = _centred(x) ** 2
-    total: Array = np.sqrt(x.shape[1] * (squares**2).sum(1) + 3 * squares.sum(1) ** 2)
-    return total
-
-
-def _centred(x: Array) -> Array:
-    """Return the signals minus their means, which does not change their differences.
-
-    For values far from 0, one subtraction leaves a rounded remainder, and the norms, which assume m₁ = 0, would be too
-    small. Therefore the mean is subtracted twice.
-    """
-    once = x - x.mean(1, keepdims=True)
-    twice: Array = once - once.mean(1, keepdims=True)
-    return twice
+    @property
+    def _rounding(self) -> Array:
+        """Bounds on the rounding errors of the clients' z̄, divided by C, (n,)."""
+        return np.array([mean_rounding_error(int(n)) for n in self.sizes])
 
 
 def _checked(signals: npt.ArrayLike, client: int) -> Array:
     try:
         x = np.asarray(signals, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # the last one for integers beyond the largest float
         raise TacitError(f"Client {client}: the signals are not a table of numbers with one row per signal") from None
     if x.ndim != 2:
         raise TacitError(
@@ -197,6 +196,4 @@ def _checked(signals: npt.ArrayLike, client: int) -> Array:
             f"Client {client}: the value in row {row}, column {column} (counted from 0) is missing or not finite. "
             "Fill it in, or remove the signal"
         )
-    if (np.ptp(x, axis=1) <= 1e-12 * np.abs(x).max(1)).all():
-        raise TacitError(f"Client {client}: every signal is constant over the vertices, so no graph can be learned")
     return x

@@ -11,6 +11,9 @@ with w(u) > 0. The Hessian is d-by-d, so memory is O(p). Weights of pairs that a
 **Stopping rule.** With x = u (S w(u) + ζ)/α the duality gap is α Σ_i (x_i − 1 − log x_i). The problem is κ-strongly
 convex, so ‖w(u) − w*‖ ≤ √(2 gap/κ). The solver stops when this bound is at most `tolerance` ‖w(u)‖: the relative error
 is proven.
+
+Newton's method can fail in floats. `solve` then raises an error; it is only for values that were released, or for runs
+without noise. On exact signals of a private run use `tacit.graph_learning.private_solver`.
 """
 
 from __future__ import annotations
@@ -38,11 +41,13 @@ class Solution(NamedTuple):
         w: The graphs, (n, p).
         u: The dual variables, (n, d). They are a good start for a similar problem.
         error: The proven relative errors of the graphs, (n,).
+        converged: Whether each client's error is at most the tolerance, or what rounding allows, (n,).
     """
 
     w: Tensor
     u: Tensor
     error: Tensor
+    converged: Tensor
 
 
 def solve(problem: ClientProblem, start: Tensor | None = None, tolerance: float = 1e-9) -> Solution:
@@ -56,6 +61,17 @@ def solve(problem: ClientProblem, start: Tensor | None = None, tolerance: float 
     Raises:
         TacitError: If a problem is so badly conditioned that it cannot be solved to this error.
     """
+    solution = newton(problem, start, tolerance)
+    if not bool(solution.converged.all()):
+        raise TacitError(
+            f"A graph could not be computed to a relative error of {tolerance:g} in {_MAX_NEWTON_STEPS} Newton steps: "
+            "beta is too small for these signals, increase it"
+        )
+    return solution
+
+
+def newton(problem: ClientProblem, start: Tensor | None = None, tolerance: float = 1e-9) -> Solution:
+    """Solve as `solve` does, but return the last values of clients whose problem could not be solved."""
     c = problem.z - problem.pull[:, None] * problem.con
     d, rows = problem.d, max(1, _BATCH_ENTRIES // problem.d**2)
     u = initial_dual(problem, c) if start is None else start
@@ -78,32 +94,26 @@ def initial_dual(problem: ClientProblem, c: Tensor) -> Tensor:
     return root[:, None].expand(-1, problem.d).clone()
 
 
-def _newton(
-    c: Tensor, u: Tensor, kappa: Tensor, alpha: float, zeta: float, d: int, tolerance: float
-) -> tuple[Tensor, Tensor, Tensor]:
+def _newton(c: Tensor, u: Tensor, kappa: Tensor, alpha: float, zeta: float, d: int, tolerance: float) -> Solution:
     square = to_matrix(c, d, diagonal=torch.inf)
     k = kappa[:, None]
+    failed = torch.zeros(len(c), dtype=torch.bool)
     for _ in range(_MAX_NEWTON_STEPS):
         excess = (u[:, :, None] + u[:, None, :]).sub_(square).clamp_(min=0)  # κ W
         degree = excess.sum(2) / k
         error, rounding = _error(u, degree, excess, square, kappa, alpha, zeta)
         done = error <= rounding.clamp(min=tolerance, max=max(tolerance, _MAX_ROUNDING_ERROR))
-        if bool(done.all()):
+        if bool((done | failed).all()):
             break
         active = (excess > 0).to(u.dtype)
         slope = degree + zeta - alpha / u  # the gradient of the negated dual, which is minimised
         active.diagonal(dim1=1, dim2=2).add_(active.sum(2) + k * alpha / u.square())
-        factor, failed = torch.linalg.cholesky_ex(active)
-        if bool(failed.any()):
-            raise TacitError("A graph could not be computed: beta is too small for these signals, increase it")
+        factor, info = torch.linalg.cholesky_ex(active)
+        failed |= info > 0
         step = torch.cholesky_solve((k * slope)[:, :, None], factor)[:, :, 0].neg_()
-        u = torch.where(done[:, None], u, _line_search(square, u, step, slope, excess, k, alpha, zeta))
-    else:
-        raise TacitError(
-            f"A graph could not be computed to a relative error of {tolerance:g} in {_MAX_NEWTON_STEPS} Newton steps: "
-            "beta is too small for these signals, increase it"
-        )
-    return to_triangle(excess).div_(k), u, error
+        step = torch.where((done | failed)[:, None], 0.0, step)
+        u = _line_search(square, u, step, slope, excess, k, alpha, zeta)
+    return Solution(to_triangle(excess).div_(k), u, error, done)
 
 
 def _error(

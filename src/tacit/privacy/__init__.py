@@ -4,12 +4,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from tacit.privacy.accounting import calibrate, epsilon, epsilon_lower_bound, guarantee
-from tacit.privacy.adversary import Adversary, Coalition, Eavesdropper, ModelHolder
+from tacit.privacy.adversary import Adversary, Coalition, Eavesdropper, MetricReader, ModelHolder
 from tacit.privacy.bounded import Bounded, ReleaseContext
 from tacit.privacy.budget import Budget
+from tacit.privacy.declarations import declares
 from tacit.privacy.gdp import epsilon_to_mu, mu_to_epsilon
 from tacit.privacy.ledger import Ledger
+from tacit.privacy.ledger_facts import LedgerFacts, Mark, read_ledger
 from tacit.privacy.mechanisms import (
+    NO_PRIVACY,
     AdditiveNoise,
     Exact,
     Gaussian,
@@ -20,15 +23,23 @@ from tacit.privacy.mechanisms import (
     mechanisms,
 )
 from tacit.privacy.planning import PlansReleases, calibrate_noise, plan
-from tacit.privacy.release import Array, Release
+from tacit.privacy.release import Array, Release, Unit
 from tacit.privacy.sampling import Population, Relation, Sampling, SamplingKind, sampling_kinds
-from tacit.privacy.statement import Privacy, ledger_guarantee, rounded_down, rounded_up
+from tacit.privacy.statement import (
+    Privacy,
+    ledger_guarantee,
+    no_guarantee_reason,
+    outside_parts,
+    rounded_down,
+    rounded_up,
+)
 
 if TYPE_CHECKING:
     from tacit.privacy.draws import Draw
     from tacit.privacy.noise import Noise
 
 __all__ = [
+    "NO_PRIVACY",
     "AdditiveNoise",
     "Adversary",
     "Array",
@@ -41,7 +52,10 @@ __all__ = [
     "Gaussian",
     "Laplace",
     "Ledger",
+    "LedgerFacts",
+    "Mark",
     "Mechanism",
+    "MetricReader",
     "ModelHolder",
     "Noise",
     "PlansReleases",
@@ -53,9 +67,11 @@ __all__ = [
     "ReleaseContext",
     "Sampling",
     "SamplingKind",
+    "Unit",
     "Unproven",
     "calibrate",
     "calibrate_noise",
+    "declares",
     "epsilon",
     "epsilon_lower_bound",
     "epsilon_to_mu",
@@ -63,7 +79,10 @@ __all__ = [
     "ledger_guarantee",
     "mechanisms",
     "mu_to_epsilon",
+    "no_guarantee_reason",
+    "outside_parts",
     "plan",
+    "read_ledger",
     "rounded_down",
     "rounded_up",
     "sampling_kinds",

@@ -136,6 +136,21 @@ class ModelHolder(Adversary):
         _check_node_numbers(() if isinstance(self.models, str) else self.models, nodes)
 
 
+@dataclass(frozen=True)
+class MetricReader(Adversary):
+    """Sees the accuracies and losses that a run publishes, measured on the nodes' mean model or on their models.
+
+    The proof gives it everything that an eavesdropper sees.
+    """
+
+    @property
+    def title(self) -> str:
+        return "a reader of the published accuracies and losses"
+
+    def view(self, weights: Array, mean_weights: Array | None) -> Array:
+        return np.eye(len(weights))
+
+
 def _listed(nodes: list[int]) -> str:
     *first, last = map(str, nodes)
     return f"{', '.join(first)} and {last}" if first else last

@@ -15,12 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import TacitError
+from tacit.privacy.exact_values import ExactValues
 from tacit.privacy.mechanisms import Mechanism, check_registered, mechanism_from_ledger
 from tacit.privacy.release import Release
 from tacit.privacy.sampling import Relation, Sampling
 
 if TYPE_CHECKING:
     from tacit.privacy.budget import Budget
+    from tacit.privacy.ledger_facts import LedgerFacts
 
 Array = npt.NDArray[np.float64]
 
@@ -28,9 +30,10 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS vector (id TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS release (
     step INTEGER NOT NULL, purpose TEXT NOT NULL, mechanism TEXT NOT NULL, parameters TEXT NOT NULL,
-    sampling TEXT NOT NULL, rates TEXT NOT NULL, relation TEXT NOT NULL, PRIMARY KEY (step, purpose)
+    sampling TEXT NOT NULL, rates TEXT NOT NULL, relation TEXT NOT NULL, unit TEXT NOT NULL, PRIMARY KEY (step, purpose)
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS unreleased (step INTEGER, purpose TEXT, PRIMARY KEY (step, purpose)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS exact_value (state TEXT, step INTEGER, purpose TEXT, PRIMARY KEY (state, step, purpose))
+WITHOUT ROWID;
 """
 
 
@@ -38,7 +41,10 @@ class Ledger:
     """The releases of the hosted nodes.
 
     A pair (step, purpose) is released once: a second value would get the same noise, and their difference would be
-    exact.
+    exact. All releases have the same neighbouring relation and the same unit: ε is a statement about one of each.
+
+    Attributes:
+        values: The values that were computed from records and not released, or seen without noise.
 
     Args:
         path: An SQLite file; None keeps the ledger in memory.
@@ -56,9 +62,10 @@ class Ledger:
                 self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
             self._db.executescript(_SCHEMA)
-            self._open = set(self._db.execute("SELECT step, purpose FROM unreleased"))
+            self.values = ExactValues(self._db.execute("SELECT state, step, purpose FROM exact_value"))
         self._path = path
         self._repeated: set[tuple[int, str]] = set()
+        self._kind: tuple[str, str] | None = None  # the relation and unit of all releases
 
     def repeat(self, step: int) -> None:
         """Expect the releases from `step` on once more, with the same noise: a site repeats them after a restart.
@@ -66,17 +73,15 @@ class Ledger:
         They stay in the ledger. A release that is recorded again must be identical.
         """
         self._repeated = {(release.step, release.purpose) for release in self.releases(step)}
-        self._open = {entry for entry in self._open if entry[0] < step}
+        self.values.rewind(step)
 
     def open(self, step: int, purpose: str) -> None:
         """Note that a value was computed from records. Until it is released or used locally, nothing is guaranteed."""
-        if (step, purpose) in self._open:
-            raise TacitError(f'Step {step} has already computed "{purpose}"; a second value needs its own purpose')
-        self._open.add((step, purpose))
+        self.values.add(step, purpose)
 
     def close(self, step: int, purpose: str) -> None:
         """Note that the value is released, or used inside the node only."""
-        self._open.discard((step, purpose))
+        self.values.open.discard((step, purpose))
 
     def record(self, release: Release) -> None:
         """Record a release, or raise TacitError if it exceeds the budget or was made before."""
@@ -86,12 +91,14 @@ class Ledger:
             self._repeated.discard((step, purpose))
             self._check_same(release)
             return
+        self._check_comparable(release)
         if self.budget is not None:
             self.budget.admit(self, release)
         with _disk(self._path):
-            row = (step, purpose, *self._stored(release), sampling.kind, self._vector(sampling.rate), sampling.relation)
+            drawn = sampling.kind, self._vector(sampling.rate), sampling.relation
+            row = (step, purpose, *self._stored(release), *drawn, release.unit)
             try:
-                self._db.execute("INSERT INTO release VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+                self._db.execute("INSERT INTO release VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
             except sqlite3.IntegrityError:
                 raise TacitError(
                     f'Step {step} has already released "{purpose}"; a second value needs its own purpose'
@@ -99,9 +106,24 @@ class Ledger:
             if self.durable:
                 self._db.commit()
 
+    def _check_comparable(self, release: Release) -> None:
+        """Refuse a release whose relation or unit differs from those in the ledger: one ε cannot describe both."""
+        asked = (release.sampling.relation, release.unit)
+        if self._kind is None:
+            with _disk(self._path):
+                self._kind = self._db.execute("SELECT relation, unit FROM release LIMIT 1").fetchone() or asked
+        if asked != self._kind:
+            raise TacitError(
+                f'Step {release.step} would release "{release.purpose}" for relation "{asked[0]}" and unit '
+                f'"{asked[1]}", but this ledger has releases for "{self._kind[0]}" and "{self._kind[1]}": use one '
+                "relation and one unit for a run"
+            )
+
     def _check_same(self, release: Release) -> None:
         before = next(each for each in self.releases(release.step) if each.purpose == release.purpose)
-        one, other = ((*self._stored(each), each.sampling.kind, each.sampling.relation) for each in (before, release))
+        one, other = (
+            (*self._stored(each), each.sampling.kind, each.sampling.relation, each.unit) for each in (before, release)
+        )
         if before.step != release.step or one != other or not np.array_equal(before.rates, release.rates):
             raise TacitError(
                 f'Step {release.step} has already released "{release.purpose}" with other noise or other sampling, '
@@ -115,7 +137,7 @@ class Ledger:
             rows = self._db.execute("SELECT * FROM release WHERE step >= ? ORDER BY step, purpose", (start,)).fetchall()
         mechanisms: dict[tuple[str, str], Mechanism] = {}
         samplings: dict[tuple[str, str, Relation], Sampling] = {}
-        for step, purpose, mechanism, parameters, kind, rates, relation in rows:
+        for step, purpose, mechanism, parameters, kind, rates, relation, unit in rows:
             if (mechanism, parameters) not in mechanisms:
                 entries = {
                     key: value if isinstance(value, str) else vectors[value["vector"]]
@@ -123,7 +145,7 @@ class Ledger:
                 }
                 mechanisms[mechanism, parameters] = mechanism_from_ledger(mechanism, entries)
             sampling = samplings.setdefault((kind, rates, relation), Sampling(kind, vectors[rates], relation))
-            yield Release(step, purpose, mechanisms[mechanism, parameters], sampling)
+            yield Release(step, purpose, mechanisms[mechanism, parameters], sampling, unit)
 
     def to_dp_events(self) -> list[Any]:
         """Return one `dp_accounting` event per hosted node; see `tacit.privacy.dp_events`."""
@@ -132,9 +154,16 @@ class Ledger:
         return to_dp_events(list(self.releases()))
 
     @property
+    def facts(self) -> LedgerFacts:
+        """What the ledger records about the run besides its releases."""
+        from tacit.privacy.ledger_facts import LedgerFacts
+
+        return LedgerFacts(self._db, self._path)
+
+    @property
     def unreleased(self) -> list[tuple[int, str]]:
         """(step, purpose) of values that were computed from records and neither released nor used locally."""
-        return sorted(self._open)
+        return sorted(self.values.open)
 
     @property
     def steps(self) -> int:
@@ -143,7 +172,7 @@ class Ledger:
         It is read from the file, because a full disk can revert releases that were not flushed.
         """
         released = self._db.execute("SELECT COALESCE(MAX(step), -1) FROM release").fetchone()[0]
-        return 1 + max(int(released), max((step for step, _ in self._open), default=-1))
+        return 1 + max(int(released), max((step for step, _ in self.values.open), default=-1))
 
     def __len__(self) -> int:
         return int(self._db.execute("SELECT COUNT(*) FROM release").fetchone()[0])
@@ -152,13 +181,14 @@ class Ledger:
         """Delete the releases from `step` on. Only for simulations, which repeat them with the same seed and bytes."""
         with _disk(self._path):
             self._db.execute("DELETE FROM release WHERE step >= ?", (step,))
-        self._open = {entry for entry in self._open if entry[0] < step}
+        self._kind = None
+        self.values.rewind(step)
 
     def flush(self) -> None:
         """Write everything to the file."""
         with _disk(self._path):
-            self._db.execute("DELETE FROM unreleased")
-            self._db.executemany("INSERT INTO unreleased VALUES (?, ?)", sorted(self._open))
+            self._db.execute("DELETE FROM exact_value")
+            self._db.executemany("INSERT INTO exact_value VALUES (?, ?, ?)", self.values.rows())
             self._db.commit()
 
     def _stored(self, release: Release) -> tuple[str, str]:

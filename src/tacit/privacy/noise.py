@@ -31,7 +31,7 @@ class Noise:
 
     Noised values are rounded to a grid that depends on the scale of the noise alone (`grid`), so that the last bits of
     a float reveal nothing about the exact value; docs/floating-point.md states what this protects. Values that are so
-    large that floats are coarser than the grid are refused, unless `strict` is False.
+    large that floats are coarser than the grid are clamped, unless `strict` is False.
 
     >>> noise = Noise.from_seed(0)
     >>> x = torch.zeros(2, 3)
@@ -75,6 +75,14 @@ class Noise:
         if self.seed is None:
             return None
         return f"SIMULATION: the noise is derived from seed {self.seed}, so this run protects nobody."
+
+    def keyed_digest(self, *parts: bytes | memoryview) -> str:
+        """Return a digest of private data. Without the key of the noise, no guess of the data can be tested with it."""
+        digest = hashlib.blake2b(key=self._key, digest_size=32, person=b"tacit digest")
+        for part in parts:
+            digest.update(f"{memoryview(part).nbytes} ".encode())
+            digest.update(part)
+        return digest.hexdigest()
 
     def words(
         self, purpose: str, nodes: npt.NDArray[np.int64], step: int | npt.NDArray[np.int64], count: int, first: int = 0
@@ -165,7 +173,11 @@ def _rounded(
         if _within(part, near[rows]):
             part.add_(shifts[rows]).sub_(shifts[rows])
         else:
-            _round_far(part, steps[rows], nodes[rows], strict)
+            if strict and bool(part.isnan().any()):  # noise for a zero in place of it
+                zeros = torch.zeros_like(part)
+                yield rows, columns, zeros
+                part.copy_(torch.where(part.isnan(), zeros, part))
+            _round_far(part, steps[rows], 4 * near[rows], strict)
 
 
 def _within(part: Tensor, most: Tensor) -> bool:
@@ -175,16 +187,14 @@ def _within(part: Tensor, most: Tensor) -> bool:
     return bool(((part.amin(1, keepdim=True) > -most) & (part.amax(1, keepdim=True) < most)).all())
 
 
-def _round_far(part: Tensor, step: Tensor, nodes: npt.NDArray[np.int64], strict: bool) -> None:
-    """Round values of any size, which is slower. Values that are not finite stay; networks refuse to send them."""
-    most = torch.where(step > 0, 2 / torch.finfo(part.dtype).eps * step, math.inf)
-    wrong = (part.isfinite() & (part.abs() >= most)).nonzero()
-    if strict and len(wrong):
-        row, column = wrong[0].tolist()
-        raise TacitError(
-            f"Node {nodes[row]} would release {float(part[row, column]):.3g}, but its noise protects values up to "
-            f"{float(most[row]):.3g} in {8 * part.element_size()} bits only: add more noise, or keep values small"
-        )
+def _round_far(part: Tensor, step: Tensor, limit: Tensor, strict: bool) -> None:
+    """Round values of any size, which is slower.
+
+    From `limit` on, floats are coarser than the grid, so that the noise does not protect a value. With `strict`, such
+    values are replaced by the limit. A refusal would reveal that a value was so large.
+    """
+    if strict:
+        part.clamp_(-limit, limit)
     exact = part.double()
     part.copy_(torch.where(step > 0, (exact / step).round_().mul_(step).add_(0.0), exact))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,19 +16,23 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.float64]
 
+Unit = Literal["record", "node"]
+"""What a guarantee protects: one record, or all data of one node."""
+
 
 @dataclass(frozen=True, eq=False)
 class Release:
     """One value per hosted node, released by `mechanism` from records drawn by `sampling`.
 
-    Releases of the same `step` come from the same draw of records; `purpose` distinguishes them. Vectors have one
-    entry per hosted node.
+    Releases of the same `step` and sampling come from the same draw of records; `purpose` distinguishes them. `unit`
+    is what the sensitivity behind the noise is about. Vectors have one entry per hosted node.
     """
 
     step: int
     purpose: str
     mechanism: Mechanism
     sampling: Sampling
+    unit: Unit = "record"
 
     @cached_property
     def multipliers(self) -> Array:
@@ -44,7 +48,8 @@ class Release:
         """Whether mechanism and sampling are the same, with at least as much noise and no higher sampling rates."""
         return (
             type(self.mechanism) is type(other.mechanism)
-            and (self.sampling.kind, self.sampling.relation) == (other.sampling.kind, other.sampling.relation)
+            and (self.unit, self.sampling.kind, self.sampling.relation)
+            == (other.unit, other.sampling.kind, other.sampling.relation)
             and bool((self.multipliers >= other.multipliers).all() and (self.rates <= other.rates).all())
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Any, Literal
@@ -12,7 +13,7 @@ import numpy as np
 from tacit.privacy.accounting import guarantee
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.mechanisms import NO_PRIVACY
-from tacit.privacy.release import Array
+from tacit.privacy.release import Array, Release
 from tacit.privacy.sampling import Relation
 
 _NEIGHBOURS = {
@@ -38,6 +39,9 @@ class Privacy:
         assumes: What the guarantee assumes without a check; None if everything is proven or enforced.
         per_round: The guaranteed ε of the worst single round, if the paper claims no more than that.
         claimed_for: Whether the paper's claim is for the whole "run" or for each "round".
+        simulated: Whether the noise is derived from a known seed, so that the run protects nobody.
+        covers_models: Whether the guarantee also holds for someone who gets the nodes' models, and the accuracies and
+            losses measured on them. None if no models are involved.
         per_node: (n,) the guaranteed ε of each node.
 
     Example:
@@ -56,11 +60,18 @@ class Privacy:
     assumes: str | None = None
     per_round: float | None = None
     claimed_for: Literal["run", "round"] = "run"
+    simulated: bool = False
+    covers_models: bool | None = None
     per_node: Array = field(default_factory=lambda: np.zeros(0), repr=False, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
         """Return all values except `per_node`, for JSON."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "per_node"}
+
+    @property
+    def label(self) -> str:
+        """The word that belongs before every guaranteed ε."""
+        return "Guaranteed (simulated)" if self.simulated and self.guaranteed is not None else "Guaranteed"
 
     def sentence(self) -> str:
         """Return the whole statement in words."""
@@ -73,7 +84,7 @@ class Privacy:
         assumes = f" Assumption: {self.assumes}." if self.assumes else ""
         note = f" {self.note}" if self.note else ""
         return (
-            f"Guaranteed ε = {rounded_up(self.guaranteed)}, δ = {self.delta:g} per {self.unit}, against "
+            f"{self.label} ε = {rounded_up(self.guaranteed)}, δ = {self.delta:g} per {self.unit}, against "
             f"{self.adversary}. Neighbouring data sets: {neighbours}.{single}{claim}{assumes}{note}"
         )
 
@@ -100,15 +111,59 @@ def _rounded(value: float, digits: int, rounding: str) -> str:
     return f"{float(Context(prec=digits, rounding=rounding).create_decimal(repr(float(value)))):g}"
 
 
-def ledger_guarantee(ledger: Ledger, delta: float) -> tuple[Array, str | None]:
-    """Return each node's guaranteed ε (n,) for everything in the ledger, and the reason if there is no guarantee."""
+def ledger_guarantee(
+    ledger: Ledger, delta: float, *, exact_values_stay_local: bool = False
+) -> tuple[Array, str | None]:
+    """Return each node's guaranteed ε (n,) for everything in the ledger, and the reason if there is no guarantee.
+
+    Args:
+        ledger: The ledger.
+        delta: δ.
+        exact_values_stay_local: Whether exact values that were used inside a node are known not to influence what the
+            node sends. Otherwise such values end the guarantee.
+    """
     releases = list(ledger.releases())
     spent = guarantee(releases, delta)
-    if ledger.unreleased:
-        step, purpose = ledger.unreleased[0]
-        reason = f'"{purpose}" of step {step} was computed from the records and not released by a mechanism'
+    reason = _unprotected_value(ledger, exact_values_stay_local)
+    if reason:
         return np.full_like(spent, math.inf), reason
     if not len(spent) or math.isfinite(spent.max()):
         return spent, None
+    return spent, no_guarantee_reason(releases)
+
+
+def no_guarantee_reason(releases: Iterable[Release]) -> str:
+    """Return why releases with an infinite ε guarantee nothing."""
     unprotected = [release.mechanism for release in releases if release.mechanism.loss is NO_PRIVACY]
-    return spent, unprotected[0].no_guarantee_because if unprotected else "there is too little noise for any bound"
+    return unprotected[0].no_guarantee_because if unprotected else "there is too little noise for any bound"
+
+
+def outside_parts(releases: Iterable[Release]) -> list[str]:
+    """Return a sentence for each mechanism and sampling kind that is not part of Tacit."""
+    parts: dict[tuple[str, str], type] = {}
+    for release in releases:
+        parts["mechanism", release.mechanism.name] = type(release.mechanism)
+        parts["sampling kind", release.sampling.kind] = release.sampling.scheme
+    outside = [part for part, made in parts.items() if not made.__module__.startswith("tacit.")]
+    return [
+        f'The {kind} "{name}" is not part of Tacit. The guarantee rests on its author\'s proof.'
+        for kind, name in sorted(outside)
+    ]
+
+
+def _unprotected_value(ledger: Ledger, exact_values_stay_local: bool) -> str | None:
+    """Return which value may have left a node without noise; None if there is none."""
+    values = ledger.values
+    if ledger.unreleased:
+        step, purpose = ledger.unreleased[0]
+        return f'"{purpose}" of step {step} was computed from the records and not released by a mechanism'
+    if values.read:
+        purpose, step = next(iter(values.read.items()))
+        return f'"{purpose}" of step {step} was read before its release, so it may have left the node without noise'
+    if values.local and not exact_values_stay_local:
+        purpose, step = next(iter(values.local.items()))
+        return (
+            f'"{purpose}" of step {step} was used without noise inside the node, and the algorithm does not declare '
+            "that such values never influence its messages (exact_values_stay_local)"
+        )
+    return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ def render_graph_page(learner: GraphLearner, names: Sequence[str], vertices: Seq
             **{picture.id: picture.figure for picture in pictures},
             **{column: chart for column, chart in charts.items() if chart},
         },
-        statement=statement_items(learner.privacy_, releases),
+        statement=statement_items(replace(learner.privacy_, unit="signal"), releases),
         limitations=_limitations(learner),
         settings=flat_settings(_settings(learner)),
     )
@@ -91,7 +91,7 @@ def _limitations(learner: GraphLearner) -> list[str]:
         page,
         "The guarantee is for one signal. A person with k signals has up to k times this ε, at a larger δ.",
         "The clip bound is public. It must not be derived from the signals.",
-        "The guarantee is for one run. The ε of several runs on the same signals add up.",
+        "The guarantee is for one run. If several runs use the same signals, their ε values add up.",
         "A client is protected by its own noise. A client that does not follow the method is not protected.",
     ]
 

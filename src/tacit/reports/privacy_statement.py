@@ -50,7 +50,7 @@ def privacy_statement(run: RunRecord) -> list[StatementItem]:
 def statement_items(privacy: Privacy, releases: Sequence[ReleaseSummary], noise_scale: str = "") -> list[StatementItem]:
     """The statement, one item per fact."""
     items = [
-        StatementItem("Guaranteed ε", _guaranteed(privacy)),
+        StatementItem(f"{privacy.label} ε", _guaranteed(privacy)),
         StatementItem("Claimed ε", _claimed(privacy)),
         StatementItem("δ", f"{privacy.delta:g} ({_one_in(privacy.delta)})."),
         StatementItem("Protected unit", _unit(privacy)),
@@ -86,7 +86,7 @@ def limitations(run: RunRecord) -> list[str]:
         *page,
         *(["A person with k records has up to k times this ε, at a larger δ."] if privacy.unit == "record" else []),
         *([local] if run.config.get("algorithm", {}).get("share") else []),
-        "The guarantee is for one run. The ε of several runs on the same records add up, including runs for tuning.",
+        "The guarantee is for one run. If several runs use the same records, also for tuning, their ε values add up.",
         "A node is protected by its own noise. A node that does not follow the method is not protected.",
         f"Facts about the population can be learned with or without any one {privacy.unit}.",
     ]
@@ -156,8 +156,8 @@ def _meaning(privacy: Privacy) -> str:
     text = (
         f"{change} changes the probability of any outcome by at most a factor e^ε ≈ {_factor(epsilon)}, plus δ. "
         f"Guessing which of two neighbouring data sets was used succeeds with probability at most "
-        f"{_percent(guess_bound(epsilon, delta))} (chance: 50 %). A test with {_FALSE_ALARMS:.0%} false alarms detects "
-        f"the difference with probability at most {_percent(detection_bound(epsilon, delta))}."
+        f"{_percent(guess_bound(epsilon, delta))} (chance: 50 %). A test with {100 * _FALSE_ALARMS:.0f} % false alarms "
+        f"detects the difference with probability at most {_percent(detection_bound(epsilon, delta))}."
     )
     weak = guess_bound(epsilon, delta) > _WEAK_GUESS
     return f"{text} This is weak protection." if weak else text
@@ -172,7 +172,8 @@ def _release(release: ReleaseSummary, unit: str) -> str:
     batch = f"from all its {unit}s"
     if release.sampling != "none":
         kind = release.sampling.replace("poisson", "Poisson")
-        batch = f"from {_span(release.rates, '.2%')} of its records ({kind} sampling)"
+        low, high = release.rates
+        batch = f"from {_span((100 * low, 100 * high), '.2f')} % of its records ({kind} sampling)"
     count = "once" if release.count == 1 else f"{release.count:,} times"
     sampled = "" if unit == "node" else f", {batch}"  # the batch does not matter to a guarantee for whole nodes
     return f"Each node released a {release.purpose} {count}{sampled}, {noise}."

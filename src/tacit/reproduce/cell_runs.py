@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,12 +14,22 @@ import numpy as np
 import torch
 
 from tacit.errors import TacitError
+from tacit.privacy import Relation
 from tacit.reproduce.cells import ExperimentCell
 from tacit.reproduce.graph_measurement import measure_study
 from tacit.reproduce.graph_study import GraphStudy
-from tacit.runs import UserParts, from_config, progress_counter, run_in_parallel, storage
+from tacit.runs import (
+    NamedPart,
+    UserParts,
+    batch_relation,
+    build_data,
+    from_config,
+    progress_counter,
+    run_in_parallel,
+    storage,
+)
 from tacit.runs.metrics import Result, all_metrics, has_failed
-from tacit.tasks import Dataset, datasets
+from tacit.tasks import Dataset
 
 
 def run_cells(cells: Sequence[ExperimentCell], folder: Path, jobs: int = 1) -> dict[str, Result]:
@@ -43,7 +54,7 @@ def run_cell(cell: ExperimentCell) -> Result:
     if isinstance(cell.config, GraphStudy):
         return {"title": cell.title, **measure_study(cell.config)}
     began = time.monotonic()
-    data = _data(cell.config.data.name, json.dumps(cell.config.data.parameters), cell.held_out)
+    data = _data(cell.config.data.model_dump_json(), batch_relation(cell.config.batch), cell.held_out)
     run = from_config(cell.config, UserParts(data=data))
     error: str | None = None
     try:
@@ -84,17 +95,30 @@ def _outcome(result: Result) -> str:
 
 
 @lru_cache(maxsize=2)
-def _data(name: str, parameters: str, held_out: int | None) -> Dataset:
-    """The data set, loaded once per process; with `held_out`, that many training records are the test set."""
-    data = datasets.build(name, json.loads(parameters))
+def _data(part: str, relation: Relation, held_out: int | None) -> Dataset:
+    """The data set, loaded once per process; with `held_out`, that many training records are the test set.
+
+    They are chosen by their position, which is no constant if records of a user's file are added or removed.
+    """
+    data = build_data(NamedPart.model_validate_json(part), relation)
     if held_out is None:
         return data
     if not 0 < held_out < len(data.y):
-        raise TacitError(f"held_out must be below {len(data.y)}, the training records of {name}, got {held_out}")
+        raise TacitError(f"held_out must be below {len(data.y)}, the training records of {data.name}, got {held_out}")
+    if data.split == "content":
+        raise TacitError(
+            f'held_out chooses records of {data.name} by their position, which does not fit the relation "add-remove": '
+            'set batch.relation = "replace-one", or use a published data set'
+        )
     order = torch.from_numpy(np.random.default_rng(0).permutation(len(data.y)))
     test, train = order[:held_out], order[held_out:]
-    return Dataset(
-        f"{name}, {held_out} held out", data.x[train], data.y[train], data.x[test], data.y[test], data.classes
+    return replace(
+        data,
+        name=f"{data.name}, {held_out} held out",
+        x=data.x[train],
+        y=data.y[train],
+        test_x=data.x[test],
+        test_y=data.y[test],
     )
 
 

@@ -15,11 +15,12 @@ from torch import nn
 from tacit.algorithms import Algorithm, algorithms
 from tacit.errors import TacitError
 from tacit.graphs import Dropout, Graph, graphs
-from tacit.privacy import Ledger, Noise
+from tacit.privacy import Ledger, Noise, Relation, SamplingKind, sampling_kinds
 from tacit.registry import invalid
 from tacit.runs.config import (
     PART_SECTIONS,
     PYTHON_OBJECT_PREFIX,
+    Batch,
     Config,
     ConfigSection,
     DropoutKeys,
@@ -27,7 +28,7 @@ from tacit.runs.config import (
     RegularisationKeys,
     SharingKeys,
 )
-from tacit.tasks import Dataset, Model, Task, datasets, models, shards
+from tacit.tasks import Dataset, Model, Task, datasets, fitting_split, models, shards
 
 Shards = list[npt.NDArray[np.int64]]
 K = TypeVar("K", bound=ConfigSection)
@@ -100,6 +101,24 @@ def build_algorithm(part: NamedPart) -> Algorithm[Any]:
     return algorithm
 
 
+def batch_relation(batch: Batch) -> Relation:
+    """The relation for which these batches are accounted: the given one, or the default of their sampling."""
+    kind = sampling_kinds.registered("none" if batch.size is None else batch.sampling)
+    assert isinstance(kind, type)
+    assert issubclass(kind, SamplingKind)
+    return batch.relation or kind.relations[0]
+
+
+def build_data(part: NamedPart, relation: Relation) -> Dataset:
+    """The data that a config names. A user's file is split as the relation of the run needs it, unless the config says.
+
+    A split that does not fit is refused where the run begins, if the run could state a guarantee.
+    """
+    can_split = part.name in datasets and "split" in datasets.options(part.name)
+    chosen = {"split": fitting_split(relation)} if can_split else {}
+    return datasets.build(part.name, {**chosen, **part.parameters})
+
+
 def build_model(config: Config, data: Dataset, algorithm: Algorithm[Any]) -> Model:
     """The model that a config names, with initial parameters drawn from the seed."""
     name, params = config.model.name, config.model.parameters
@@ -133,16 +152,13 @@ def build_shards(part: NamedPart, data: Dataset, nodes: int, seed: int) -> Shard
 
 
 def check_shards(parts: Shards, records: int, nodes: int) -> None:
-    """Refuse shards that do not fit the data or the graph, or that overlap."""
+    """Refuse shards that do not fit the data or the graph; the task refuses shards that overlap."""
     for number, part in enumerate(parts):
         outside = part[(part < 0) | (part >= records)]
         if len(outside):
             raise TacitError(f"shard {number} contains index {outside[0]}; valid indices are 0 to {records - 1}")
     if len(parts) != nodes:
         raise TacitError(f"got {len(parts)} shards for a graph of {nodes} nodes: give one shard per node")
-    held = np.concatenate(parts)
-    if len(np.unique(held)) < len(held):
-        raise TacitError("shards overlap: every record must belong to at most one node, once")
 
 
 def build_task(

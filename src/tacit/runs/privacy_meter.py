@@ -10,15 +10,25 @@ import torch
 
 from tacit.algorithms import Algorithm
 from tacit.networks import Coordinator
-from tacit.privacy import Array, Privacy, Release, guarantee, ledger_guarantee, plan
+from tacit.privacy import (
+    NO_PRIVACY,
+    Array,
+    Privacy,
+    Release,
+    declares,
+    guarantee,
+    ledger_guarantee,
+    no_guarantee_reason,
+    outside_parts,
+    plan,
+)
 from tacit.tasks import Task
 
-_LOCAL_PARAMETERS = (
-    "Parameters that are not shared stay at their node without noise. This guarantee does not cover them, nor an "
-    "accuracy measured with them."
+_MODELS_NOT_COVERED = (
+    "The models contain values without noise. The guarantee covers neither the models nor the accuracies, losses and "
+    "norms measured on them."
 )
 _MEASURED = "Stationarity is measured on the nodes' own records. This guarantee does not cover it."
-_NO_NOISE = "values leave the nodes without noise"
 
 
 class PrivacyMeter:
@@ -36,23 +46,37 @@ class PrivacyMeter:
         coordinator: Coordinator | None = None,
     ) -> None:
         self.task, self.algorithm, self.delta, self.measures = task, algorithm, delta, measures
+        self._seen = task.without_records(gradients=False)  # a plan must not depend on the records
         self._coordinator = coordinator or Coordinator()
         self._last: tuple[object, Privacy] | None = None
+
+    def check_data(self) -> None:
+        """Refuse records that were labelled or split by looking at other records, if a guarantee could be stated.
+
+        A release without privacy rules a guarantee out. An algorithm that plans no releases could still state one.
+        """
+        privacy, task = self.algorithm.privacy, self.task
+        sampling = privacy.sampling(task)
+        first = privacy.releases(0, task.nodes, sampling)
+        if not any(release.mechanism.loss is NO_PRIVACY for release in first):
+            task.data.check_public_facts(sampling.relation)
 
     def claim(self, rounds: int) -> float | None:
         """The ε that the formula of the paper claims after `rounds` rounds."""
         if rounds == 0:
             return None
         privacy = self.algorithm.privacy
-        claimed = privacy.claim(privacy.sampling(self.task), self.task.nodes, self.delta, rounds)
+        claimed = privacy.claim(privacy.sampling(self._seen), self.task.nodes, self.delta, rounds)
         return None if claimed is None else finite_or_none(claimed)
 
     def spent(self, rounds: int) -> Privacy:
         """The privacy of everything in the ledgers."""
         ledger = self.task.ledger
-        version = (rounds, len(ledger), ledger.unreleased)
+        version = (rounds, len(ledger), list(ledger.values.rows()))
         if self._last is None or self._last[0] != version:
-            self._last = version, self._worst(self._statement(*ledger_guarantee(ledger, self.delta), rounds))
+            stays = declares(self.algorithm, "exact_values_stay_local")
+            spent, reason = ledger_guarantee(ledger, self.delta, exact_values_stay_local=stays)
+            self._last = version, self._worst(self._statement(list(ledger.releases()), spent, reason, rounds))
         return self._last[1]
 
     def _worst(self, own: Privacy) -> Privacy:
@@ -77,46 +101,57 @@ class PrivacyMeter:
         if not lines:
             reason = f"{self.algorithm.title} does not plan its releases"
         elif math.isinf(spent.max()):
-            unproven = any(line.mechanism.name == "unproven" for line in lines)
-            reason = "the noise is scaled to a sensitivity that is not proven" if unproven else _NO_NOISE
-        return self._statement(spent, reason, self.algorithm.rounds)
+            reason = no_guarantee_reason(lines)
+        return self._statement(lines, spent, reason, self.algorithm.rounds, planned=True)
 
     def planned_epsilon(self, rounds: int) -> float | None:
         """The guaranteed ε of the first `rounds` rounds as planned; None if nothing is guaranteed."""
         lines, privacy = self._plan(), self.algorithm.privacy
         if rounds < self.algorithm.rounds:
-            later = privacy.releases(rounds, self.task.nodes, privacy.sampling(self.task))
+            later = privacy.releases(rounds, self.task.nodes, privacy.sampling(self._seen))
             first = min((release.step for release in later), default=math.inf)
             lines = [line for line in lines if line.step < first]
         return finite_or_none(float(guarantee(lines, self.delta).max())) if lines else None
 
-    def _statement(self, spent: Array, reason: str | None, rounds: int) -> Privacy:
+    def _statement(
+        self, lines: list[Release], spent: Array, reason: str | None, rounds: int, *, planned: bool = False
+    ) -> Privacy:
         privacy = self.algorithm.privacy
         by_round = privacy.claimed_for == "round"
+        # Unit and relation are those of the releases. Without any, they are those of the plan.
+        first = next(iter(lines or self._plan()), None)
         return Privacy(
             guaranteed=None if reason else float(spent.max(initial=0.0)),
             claimed=self.claim(rounds),
             delta=self.delta,
-            unit=privacy.unit,
-            relation=privacy.sampling(self.task).relation,
-            adversary=privacy.adversary,
+            unit="record" if first is None else first.unit,
+            relation=privacy.sampling(self._seen).relation if first is None else first.sampling.relation,
+            adversary=privacy.adversary.title,
             reason=reason,
-            note=" ".join(self._notes()) or None,
+            note=" ".join(self._notes(lines, planned)) or None,
             assumes="; ".join(privacy.assumptions) or None,
             per_round=self._worst_round() if by_round and not reason else None,
             claimed_for=privacy.claimed_for,
+            simulated=self.task.noise.simulated and not planned,
+            covers_models=self._covers_models,
             per_node=spent,
         )
 
-    def _notes(self) -> list[str]:
-        kept = [_LOCAL_PARAMETERS] if self.task.model.bounded < self.task.d else []
+    @property
+    def _covers_models(self) -> bool:
+        """Whether the models consist of released values only."""
+        return declares(self.algorithm, "models_are_released") and self.task.model.bounded == self.task.d
+
+    def _notes(self, lines: list[Release], planned: bool) -> list[str]:
+        models = [] if self._covers_models else [_MODELS_NOT_COVERED]
         measured = [_MEASURED] if self.measures else []
-        simulated = [self.task.noise.simulation_note] if self.task.noise.simulation_note else []
-        return [*self.algorithm.privacy.notes, *kept, *measured, *simulated]
+        note = None if planned else self.task.noise.simulation_note  # a plan holds for secret noise, too
+        simulated = [] if note is None else [note]
+        return [*self.algorithm.privacy.notes, *models, *measured, *outside_parts(lines), *simulated]
 
     def _plan(self) -> list[Release]:
         privacy = self.algorithm.privacy
-        return plan(privacy, self.algorithm.rounds, privacy.sampling(self.task), self.task.nodes)
+        return plan(privacy, self.algorithm.rounds, privacy.sampling(self._seen), self.task.nodes)
 
     def _worst_round(self) -> float | None:
         lines = list(self.task.ledger.releases()) or self._plan()

@@ -7,21 +7,24 @@ from typing import Any
 from tacit.algorithms import Algorithm, scatter_nodes
 from tacit.errors import TacitError
 from tacit.graphs import Graph
-from tacit.privacy import Budget, calibrate_noise, plan
+from tacit.privacy import NO_PRIVACY, Budget, calibrate_noise, no_guarantee_reason, plan
 from tacit.runs.config import PrivacyTarget
 from tacit.tasks import Task
 
 
 def apply_privacy_target(
-    algorithm: Algorithm[Any], task: Task, graph: Graph, target: PrivacyTarget
+    algorithm: Algorithm[Any], task: Task, graph: Graph, target: PrivacyTarget, rounds: int | None = None
 ) -> tuple[Algorithm[Any], Budget | None]:
     """Return the algorithm with the noise that reaches the target on the task's nodes, and the budget to enforce.
+
+    The noise is calibrated for the algorithm's own rounds. An extended run has more `rounds`, of which the budget
+    admits what fits.
 
     Raises:
         TacitError: The algorithm cannot run under a budget: it plans no releases, or releases without proven noise.
     """
-    algorithm, nodes = algorithm.bind(task, graph), task.nodes
-    sampling, limit = algorithm.privacy.sampling(task), target.budget
+    algorithm, nodes = _bind(algorithm, task, graph), task.nodes
+    sampling, limit = algorithm.privacy.sampling(task.without_records(gradients=False)), target.budget
     if target.epsilon is not None:
         if target.calibration == "guaranteed":
             scale = calibrate_noise(algorithm, sampling, target.epsilon, target.delta)
@@ -34,17 +37,22 @@ def apply_privacy_target(
         return algorithm, None
     if not planned:
         raise TacitError(f"{algorithm.title} does not plan its releases, so it cannot run with a privacy budget")
-    lines = plan(algorithm.privacy, algorithm.rounds, sampling, nodes)
-    if any(line.mechanism.name == "unproven" for line in lines):
+    lines = plan(algorithm.privacy, rounds or algorithm.rounds, sampling, nodes)
+    if any(line.mechanism.loss is NO_PRIVACY for line in lines):
         raise TacitError(
-            f"{algorithm.title} scales its noise to a sensitivity that is not proven, so it cannot run with a privacy "
-            "budget: remove privacy.budget, or choose another algorithm.sensitivity"
-        )
-    if any(line.mechanism.name == "exact" for line in lines):
-        raise TacitError(
-            f"{algorithm.title} sends values without noise, so it cannot run with a privacy budget: "
+            f"{algorithm.title} cannot run with a privacy budget, because {no_guarantee_reason(lines)}: "
             "remove privacy.budget, or choose a private method"
         )
     budget = Budget(limit, target.delta)
     budget.accept(lines)
     return algorithm, budget
+
+
+def _bind(algorithm: Algorithm[Any], task: Task, graph: Graph) -> Algorithm[Any]:
+    """Return the algorithm bound to the task. Binding happens before the run, so it must release nothing."""
+    ledger = task.ledger
+    before = len(ledger), list(ledger.values.rows())
+    bound = algorithm.bind(task.without_records(gradients=False), graph)
+    if (len(ledger), list(ledger.values.rows())) != before:
+        raise TacitError(f"{algorithm.title}: bind must not release values: release them in start or round")
+    return bound

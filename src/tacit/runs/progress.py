@@ -51,7 +51,8 @@ def numbers(run: Run) -> str:
     if not run.history:
         return ""
     last = run.history[-1]
-    return f"{headline(last)}, guaranteed ε {metric('guaranteed').text(last['guaranteed'])}"
+    simulated = " (simulated)" if run.task.noise.simulated else ""
+    return f"{headline(last)}, guaranteed{simulated} ε {metric('guaranteed').text(last['guaranteed'])}"
 
 
 @contextmanager

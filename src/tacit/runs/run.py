@@ -20,6 +20,7 @@ from tacit.runs.evaluator import Evaluator
 from tacit.runs.metrics import Evaluation
 from tacit.runs.observer import Observer, Row
 from tacit.runs.privacy_meter import PrivacyMeter, finite_or_none
+from tacit.runs.resolved_config import evaluation_interval
 from tacit.tasks import Task
 
 
@@ -31,6 +32,8 @@ class Run:
 
     Attributes:
         t: Complete rounds so far.
+        rounds: Rounds after which the run ends. The schedules and the noise are those of a run of `algorithm.rounds`
+            rounds; an extended run has more.
         history: One row per evaluation (`pandas.DataFrame(run.history)`).
         trace: One row per round of the quantities in `Algorithm.traces`.
         models: The model of every hosted node, (n, d).
@@ -54,14 +57,15 @@ class Run:
         evaluate_every: int | None = None,
         measure: Collection[str] = (),
         config: dict[str, Any] | None = None,
+        rounds: int | None = None,
     ) -> None:
         self.task, self.algorithm, self.network, self.delta = task, algorithm, network, delta
         self.coordinator = coordinator or Coordinator()
         self.observers = list(observers)
         self.config = config or {}
         self._evaluator = Evaluator(task, algorithm, network, measure, self._evaluation)
-        self.rounds = algorithm.rounds
-        self.every = evaluate_every or max(1, self.rounds // 20)
+        self.rounds = algorithm.rounds if rounds is None else rounds
+        self.every = evaluate_every or evaluation_interval(algorithm.rounds)
         self.out: Path | None = None
         self.history: list[Row] = []
         self.trace: list[Row] = []
@@ -69,7 +73,8 @@ class Run:
         self.interrupted = False
         self._began = time.monotonic()
         self._meter = self._new_meter()
-        self.checkpoint = self._after(0, algorithm.start(task, network.graph))
+        self._meter.check_data()
+        self.checkpoint = self._after(0, algorithm.start(task.without_records(), network.graph))
 
     @property
     def t(self) -> int:
@@ -96,7 +101,8 @@ class Run:
                 observer.on_start(self)
             self._evaluate_if_due()
             while self._begins():
-                state = self.algorithm.round(self.t, self.checkpoint.state, self.task, self.network)
+                task = self.task.without_records()
+                state = self.algorithm.round(self.t, self.checkpoint.state, task, self.network)
                 self.checkpoint = self._after(self.t + 1, state)
                 self._trace()
                 self._evaluate_if_due()
@@ -179,7 +185,7 @@ class Run:
         return Checkpoint(t, state, self.task.ledger.steps, self.task.draws, replace(self.network.traffic))
 
     def _drop_unreleased(self) -> None:
-        """The refused value goes nowhere; what its round did release stays in the ledger."""
+        """Values that the round computed and never read or used go nowhere. All others stay in the ledger."""
         for step, purpose in self.task.ledger.unreleased:
             if step >= self.checkpoint.steps:
                 self.task.ledger.close(step, purpose)

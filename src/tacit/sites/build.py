@@ -13,10 +13,14 @@ from tacit.graph_learning import Signals
 from tacit.graphs import require
 from tacit.privacy import Budget, plan
 from tacit.runs import (
+    Batch,
     Config,
+    NamedPart,
     UserParts,
     apply_privacy_target,
+    batch_relation,
     build_algorithm,
+    build_data,
     build_graph,
     build_model,
     build_task,
@@ -45,7 +49,7 @@ def _training_parts(site: SiteConfig, config: Config) -> TrainingParts:
     algorithm = build_algorithm(config.algorithm).with_rounds(config.rounds)
     graph = build_graph(config.graph)
     require(graph, *algorithm.needs, who=algorithm.title)
-    data, network = _load_records(site), site.network_config
+    data, network = _load_records(site, config.batch), site.network_config
     model = build_model(config, data, algorithm)
     description = NetworkDescription.of(
         config,
@@ -89,15 +93,21 @@ def _graph_learning_parts(site: SiteConfig, config: Config) -> GraphLearningPart
     return GraphLearningParts(site, site.node, config, description, graph, method, task)
 
 
-def _load_records(site: SiteConfig) -> Dataset:
-    """Load the site's data, with classes numbered as at all sites, and check their format."""
+def _load_records(site: SiteConfig, batch: Batch) -> Dataset:
+    """Load the site's data, with classes numbered as at all sites, and check their format.
+
+    Classes and split are refused as in a private run, whether or not there is noise: other sites can observe whether
+    this one starts, so that must not depend on which classes its records have.
+    """
     name, params, expected = site.data.name, site.data.parameters, site.network_config.data
     labels = {"labels": list(expected.label_order)} if "labels" in datasets.parameters(name) else {}
     if params.get("labels", labels.get("labels")) != labels.get("labels"):
         raise TacitError(f"{site.name}: data.labels differs from {site.network}: remove it from node.toml")
-    data = datasets.build(name, {**params, **labels})
+    relation = batch_relation(batch)
+    data = build_data(NamedPart.model_validate({**params, **labels, "name": name}), relation)
     if not isinstance(data, Dataset):
         raise TacitError(f"{name} must return a Dataset, such as Dataset.from_arrays(x, y, labels=…)")
+    data.check_public_facts(relation)
     if data.inputs != expected.inputs:
         raise _wrong_format(site, f"records of shape {list(data.inputs)}", f"shape {list(expected.inputs or ())}")
     if data.classes != len(expected.label_order):

@@ -14,6 +14,8 @@ from tacit.sites.names import Address, SiteName, first_duplicate
 from tacit.sites.signals import is_graph_learning
 from tacit.tasks import Label
 
+_PATHS = ("path", "test_path")  # parameters that name files
+
 
 class SiteAddress(ConfigSection):
     """One entry of [[sites]] in network.toml."""
@@ -127,7 +129,7 @@ class NetworkConfig(ConfigSection):
 
 def with_folder(choice: NamedPart, folder: Path) -> NamedPart:
     """Return a choice whose relative paths are resolved against `folder`."""
-    name, path = choice.name, choice.parameters.get("path")
-    files = {"path": str(folder / path)} if isinstance(path, str) else {}
+    name, given = choice.name, choice.parameters
+    files = {key: str(folder / given[key]) for key in _PATHS if isinstance(given.get(key), str)}
     name = str(folder / name) if ".py:" in name else name
     return NamedPart.model_validate({**choice.model_dump(), **files, "name": name})

@@ -2,16 +2,16 @@
 
 from tacit.tasks.clip import Clip
 from tacit.tasks.clipping import ClipNorm, clip_norms
-from tacit.tasks.data import Dataset, datasets
+from tacit.tasks.data import Dataset, Split, datasets, fitting_split
 from tacit.tasks.data.checks import Label
 from tacit.tasks.evaluation import Metrics
 from tacit.tasks.gradients.memory import keep_freed_memory
-from tacit.tasks.layout import Layout
+from tacit.tasks.layout import Layout, join
 from tacit.tasks.model import Model
 from tacit.tasks.models import models
 from tacit.tasks.sampling import Sampler
 from tacit.tasks.shards import shards
-from tacit.tasks.task import Task, join
+from tacit.tasks.task import Task
 
 __all__ = [
     "Clip",
@@ -22,9 +22,11 @@ __all__ = [
     "Metrics",
     "Model",
     "Sampler",
+    "Split",
     "Task",
     "clip_norms",
     "datasets",
+    "fitting_split",
     "join",
     "keep_freed_memory",
     "models",

@@ -1,5 +1,6 @@
 """Evaluation of a model on the test set."""
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -19,7 +20,12 @@ class Metrics(NamedTuple):
 
 @torch.no_grad()
 def evaluate(model: Model, params: Tensor, x: Tensor, y: Tensor, dtype: torch.dtype) -> Metrics:
-    """Return mean loss and accuracy of one parameter vector (d,) on records x (M, …) and labels y (M,)."""
+    """Return mean loss and accuracy of one parameter vector (d,) on records x (M, …) and labels y (M,).
+
+    Both are NaN without records: whether a share of the records leaves any for testing is not an error.
+    """
+    if not len(y):
+        return Metrics(math.nan, math.nan)
     loss = correct = 0.0
     for start in range(0, len(y), _RECORDS_AT_ONCE):
         part = slice(start, start + _RECORDS_AT_ONCE)

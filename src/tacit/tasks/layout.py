@@ -98,3 +98,8 @@ class Layout:
         """Return a copy of the module's current parameters as one vector (d,)."""
         values = dict(module.named_parameters())
         return self.flatten({name: values[name].detach() for name in self.names})
+
+
+def join(shared: Tensor, local: Tensor | None) -> Tensor:
+    """Join shared and local parameters to models (n, d). Without local parameters, nothing is copied."""
+    return shared if local is None or not local.shape[1] else torch.cat([shared, local], 1)

@@ -9,19 +9,15 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from tacit.errors import TacitError
 from tacit.tasks.clip import Clip
 from tacit.tasks.gradients import Engine, FunctionObjective, Gradients, ModuleObjective
-from tacit.tasks.gradients.objective import FlatLoss, RecordLoss
+from tacit.tasks.gradients.objective import FlatLoss
 from tacit.tasks.layout import Layout
-from tacit.tasks.models.check import check_independence, check_loss, check_module
-
-
-def cross_entropy(output: Tensor, target: Tensor) -> Tensor:
-    """Return the default loss −log softmax(output)[target], one value per record."""
-    return F.cross_entropy(output, target, reduction="none")
+from tacit.tasks.models.check import check_independence, check_module
+from tacit.tasks.models.per_record import RecordLoss, cross_entropy
+from tacit.tasks.models.synthetic import RecordForm
 
 
 class Model:
@@ -30,16 +26,25 @@ class Model:
     The dtype of the parameters is the dtype of the computation. The first `shared` columns are the shared parameters,
     the first `bounded` columns those whose gradients are clipped.
 
+    Privacy:
+        A clip bounds the influence of a record only if the gradients of the other records do not depend on it. Modules
+        that consist of known layers (`models/per_record.py`) and the built-in models have this property. Any other
+        module is differentiated one record at a time, with torch.vmap, so it cannot mix records, whatever it does with
+        a batch. It must support torch.vmap: no Python branches on values of tensors. A loss other than the default one
+        is always computed one record at a time. A module or loss that mixes the records of random batches, or whose
+        forward pass changes an attribute, is refused before the first gradient. State outside the module, such as
+        a global variable or a closure that stores records, is not detected and voids the guarantee.
+
     Args:
-        module: The module. It must treat each record separately: no batch statistics, no dropout.
-        loss: Maps outputs (B, …) and targets (B, …) to losses (B,).
+        module: The module. It must treat each record separately: no batch statistics, no dropout, no state.
+        loss: Maps outputs (B, …) and targets (B, …) to losses (B,), each from its own record only.
         share: Patterns of the names of the shared parameters, such as `"head.*"`; None: all.
         engine: How gradients are computed; "auto" chooses the fastest. The others are for tests and benchmarks.
         bounds: Whether a clip bounds the gradients of the "shared" parameters only, or of "all".
         weight_decay: Adds weight_decay · ‖params‖²/2 to the objective. It depends on no record, so it is not clipped.
 
     Raises:
-        TacitError: If the module mixes records, or an argument is not valid.
+        TacitError: If a layer mixes records, or an argument is not valid.
 
     Example:
         >>> model = Model(nn.Linear(3, 2))
@@ -79,7 +84,8 @@ class Model:
         """Create a model from a loss function of a flat parameter vector.
 
         Args:
-            loss: `loss(params, x, y)` for params (d,) and one record: a scalar, differentiable by torch.func.
+            loss: `loss(params, x, y)` for params (d,) and one record: a scalar, differentiable by torch.func. It must
+                not store anything about a record.
             initial: The initial parameters (d,).
             shared: How many of the first parameters are shared; None: all.
             engine: See `Model`.
@@ -115,26 +121,29 @@ class Model:
         self.d, self.shared, self.bounded = layout.d, layout.shared, layout.bounded
         self._objective, self._initial, self._dtype = objective, initial, initial.dtype
         self._gradients = Gradients(objective, engine)
-        self._checked = isinstance(objective, FunctionObjective)
+        self._checked: set[RecordForm] = set()
 
     @property
     def classifies(self) -> bool:
         """Whether the model has outputs to compare with the labels. A loss function has none."""
         return isinstance(self._objective, ModuleObjective)
 
-    def smoothness(self, square: float) -> float | None:
-        """Return the smoothness constant L of the loss for records with ‖x‖² ≤ `square`; None if it is not known.
+    def longest_input(self, smoothness: float) -> float | None:
+        """Return the largest ‖x‖ for which a record's loss is surely L-smooth with L = `smoothness`; None if unknown.
 
         It is known for one linear layer with the default loss: the Hessian is (diag p − ppᵀ) ⊗ xxᵀ, where a bias counts
-        as an additional input of 1.
+        as an additional input of 1, so that L = (‖x‖² + 1)/2 with biases and ‖x‖²/2 without (Böhning's bound).
         """
         objective = self._objective
         if not isinstance(objective, ModuleObjective) or objective.loss is not cross_entropy:
             return None
-        layers = [layer for layer in objective.module.modules() if not isinstance(layer, nn.Sequential | nn.Flatten)]
-        if len(layers) != 1 or type(layers[0]) is not nn.Linear:
+        layer = self._gradients.only_linear_layer
+        if layer is None:
             return None
-        return (square + (layers[0].bias is not None)) / 2
+        square = 2 * smoothness - (layer.bias is not None)
+        if square < 0:
+            raise TacitError(f"smoothness must be at least 0.5 for logistic regression with biases, got {smoothness:g}")
+        return math.sqrt(square)
 
     def initial(self) -> Tensor:
         """Return a copy of the initial parameters (d,)."""
@@ -162,7 +171,9 @@ class Model:
     def losses(self, params: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """Return each record's loss (n, B), for params (n, d), x (n, B, …), y (n, B)."""
         self._check_shape(params)
-        return self._gradients.losses(params, self._match_dtype(params, x), y)
+        x = self._match_dtype(params, x)
+        self._check_records_independent(x, y)
+        return self._gradients.losses(params, x, y)
 
     def gradient_sum(
         self,
@@ -205,11 +216,8 @@ class Model:
         return x.to(params.dtype) if x.is_floating_point() else x
 
     def _check_records_independent(self, x: Tensor, y: Tensor) -> None:
-        """Check once, on the first two records, that module and loss treat each record separately."""
-        x, y = x.flatten(0, 1)[:2], y.flatten(0, 1)[:2]
-        if not self._checked and len(x) == 2:
-            assert isinstance(self._objective, ModuleObjective)
-            module = self._objective.module
-            check_independence(module, x)
-            check_loss(self._objective.loss, copy.deepcopy(module)(x), y)
-            self._checked = True
+        """Check once per form of records, on random ones, that module and loss treat each record separately."""
+        form = RecordForm.of(x, y)
+        if form not in self._checked and isinstance(self._objective, ModuleObjective):
+            check_independence(self._objective.module, form, self._objective.loss)
+            self._checked.add(form)

@@ -1,4 +1,19 @@
-"""Shardings: disjoint parts of the training set, one per node, determined by a seed."""
+"""Shardings: disjoint parts of the training set, one per node, determined by a seed.
+
+Privacy:
+    In a simulation the shards are the simulated world: they stand for organisations that have their records before
+    Tacit runs. A guarantee is about one record of one node, with the records of all other nodes held fixed. It does
+    not cover how one table was divided among the nodes:
+
+    - `iid` and `sizes` depend on the number of records only. A *replaced* record stays at its node, and all others
+      stay too. A record *added* to the table, or removed from it, moves others between nodes.
+    - `classes` and `dirichlet` depend on the labels of all records, also in what they refuse: one changed label moves
+      others between nodes.
+
+    Sites do not use shardings: each loads its own records.
+"""
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,12 +23,23 @@ from tacit.registry import Registry
 
 Indices = NDArray[np.int64]
 
+
+def check_disjoint(parts: Sequence[Indices]) -> None:
+    """Refuse shards in which a record stands twice: a guarantee is for records that stand in one place."""
+    held = np.concatenate(parts)
+    if len(np.unique(held)) < len(held):
+        raise TacitError("shards overlap: every record must belong to at most one node, once")
+
+
 shards: Registry[list[Indices]] = Registry("sharding", given=("labels", "nodes"))
 
 
 @shards.register("iid")
 def iid(labels: Indices, nodes: int, seed: int = 0, records: int | None = None) -> list[Indices]:
     """Random shards of equal size (up to one record), or of exactly `records` records per node.
+
+    They depend on the number of records, and not on their contents. The guarantee assumes that the nodes had these
+    records: adding a record to the table before it is divided would move others between nodes.
 
     >>> [len(part) for part in iid(np.zeros(10, np.int64), nodes=3)]
     [4, 3, 3]
@@ -29,7 +55,8 @@ def by_size(
 ) -> list[Indices]:
     """Random shards of the given `sizes`, or of all records with sizes that grow geometrically by `ratio`.
 
-    `ratio` is the size of the last shard divided by the size of the first.
+    `ratio` is the size of the last shard divided by the size of the first. As for `iid`, shards depend on the number
+    of records only, and the guarantee assumes that the nodes had these records.
 
     >>> [len(part) for part in by_size(np.zeros(70, np.int64), nodes=3, ratio=4)]
     [10, 20, 40]
@@ -67,7 +94,8 @@ def by_class(
 
     Every class is assigned to the same number of nodes (up to one), so all classes are used if nodes × per_node is at
     least the number of classes. The records of a class are divided evenly among its nodes. With `records`, each node's
-    records are divided evenly among its classes, and the remaining records are not used.
+    records are divided evenly among its classes, and the remaining records are not used. Shards depend on the labels
+    of all records: they simulate organisations that had their records before.
 
     >>> labels = np.repeat(np.arange(10), 6000)
     >>> parts = by_class(labels, nodes=6, per_node=6, records=4000)  # as in DP-Norm
@@ -99,8 +127,8 @@ def by_class(
     if (asked > counts).any():
         worst = int((asked - counts).argmax())
         raise TacitError(
-            f"sharding classes: class {values[worst]} has {counts[worst]} records, but {asked[worst]} are "
-            f"needed for the {holders[worst]} of {nodes} nodes that use it; use fewer nodes or records"
+            f"sharding classes: class {values[worst]} has fewer records than the {asked[worst]} that are needed for "
+            f"the {holders[worst]} of {nodes} nodes that use it; use fewer nodes or records"
         )
     owner = np.full(len(labels), -1)
     for code in range(len(values)):
@@ -116,7 +144,8 @@ def by_class(
 def dirichlet(labels: Indices, nodes: int, seed: int = 0, alpha: float = 0.5, min_records: int = 1) -> list[Indices]:
     """Each class is divided in proportions drawn from Dirichlet(alpha). A small alpha gives few classes per node.
 
-    A node with fewer than `min_records` records receives random records of the largest shards.
+    A node with fewer than `min_records` records receives random records of the largest shards. Shards depend on the
+    labels of all records: they simulate organisations that had their records before.
 
     >>> parts = dirichlet(np.repeat(np.arange(4), 25), nodes=5, alpha=0.1, min_records=8)
     >>> sum(len(part) for part in parts), min(len(part) for part in parts) >= 8

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -13,21 +14,23 @@ from torch import Tensor
 
 from tacit.errors import TacitError
 from tacit.privacy import Bounded, Draw, Ledger, Noise, Relation, ReleaseContext, Sampling
-from tacit.tasks.batch_loader import BatchLoader
 from tacit.tasks.clip import Clip
 from tacit.tasks.data import Dataset
 from tacit.tasks.evaluation import Metrics, evaluate
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.model import Model
+from tacit.tasks.records import Records, refuse_gradient
 from tacit.tasks.sampling import Sampler
+from tacit.tasks.sensitivity import mean_gradient_sensitivity
+from tacit.tasks.shards import check_disjoint
 
 
 class Task:
     """The records of the hosted nodes and the model they train.
 
     Privacy:
-        An algorithm reads the records only through `gradient`. The value it returns leaves the node only through
-        the `release` of a mechanism.
+        An algorithm gets the task `without_records`: it reads them only through `gradient`. The value that `gradient`
+        returns leaves the node only through the `release` of a mechanism.
 
     Args:
         model: The model that every node trains.
@@ -37,14 +40,17 @@ class Task:
         sampling: How the records of a batch are drawn.
         relation: Which data sets are neighbours; None: the default of the sampling.
         epochs: After how many epochs the records are shuffled again, for sampling by permutation.
-        noise: The source of the nodes' secret noise; None: seed 0, a simulation.
+        noise: The source of the nodes' noise; None: secret noise from the operating system. `Noise.from_seed` makes
+            the run a simulation, which protects nobody.
         ledger: Records every release; None: a new ledger in memory.
         nodes: The global ids of the hosted nodes, one per shard; None: 0, 1, …
         dtype: The precision of parameters and gradients.
-        public: Public randomness, the same at every node of the network; None: derived from `noise`.
+        public: Public randomness, the same at every node of the network; None: that of seed 0.
+        repeats: Whether a record may stand in several shards, or several times in one. Only for audits, which repeat
+            an experiment on few records: a guarantee is for records that stand in one place.
 
     Raises:
-        TacitError: If a shard is empty or an argument is not valid.
+        TacitError: If a shard is empty, a record stands in two places, or an argument is not valid.
 
     Example:
         >>> from tacit.tasks import datasets, models, shards
@@ -53,8 +59,8 @@ class Task:
         >>> parts = shards["iid"](data.y.numpy(), 4, 0)
         >>> task = Task(Model(module), data, parts, batch=16)
         >>> g = task.gradient(task.initial(), step=0, clip=Clip(1.0))
-        >>> tuple(g.value.shape), g.sensitivity.tolist()  # one record moves the sum by at most C, the mean by C / B
-        ((4, 650), [0.0625, 0.0625, 0.0625, 0.0625])
+        >>> g.sensitivity.tolist()  # one record moves the sum by at most C, the mean by C / B
+        [0.0625, 0.0625, 0.0625, 0.0625]
     """
 
     def __init__(
@@ -72,29 +78,42 @@ class Task:
         nodes: npt.NDArray[np.int64] | None = None,
         dtype: torch.dtype = torch.float32,
         public: Noise | None = None,
+        repeats: bool = False,
     ) -> None:
-        self.model, self.data, self.shards, self.dtype = model, data, shards, dtype
+        self.model, self.dtype = model, dtype
         self.nodes = np.arange(len(shards)) if nodes is None else nodes
-        self.noise = noise or Noise.from_seed(0)
-        self.public = public or self.noise
+        self.noise = noise or Noise.from_system()
+        self.public = public or Noise.from_seed(0)
         self.ledger = Ledger() if ledger is None else ledger
         self.sizes = np.array([len(shard) for shard in shards], np.int64)
         if self.sizes.min() < 1:
-            raise TacitError(
-                f"node {self.nodes[self.sizes.argmin()]} has no records; use fewer nodes or another sharding"
-            )
+            empty = self.nodes[self.sizes.argmin()]
+            raise TacitError(f"node {empty} has no records; use fewer nodes or another sharding")
+        if not repeats:
+            check_disjoint(shards)
         self._with_same_settings = partial(
-            Task, batch=batch, sampling=sampling, relation=relation, epochs=epochs, dtype=dtype
+            Task, batch=batch, sampling=sampling, relation=relation, epochs=epochs, dtype=dtype, repeats=repeats
         )
         self.sampler = Sampler(self.sizes, batch, sampling, self.nodes, self.noise, relation, epochs)
-        self._loader = BatchLoader(data, shards)
+        self._records = Records(model, data, shards)
         self.draws = 0
+        self.on_release: Callable[[int, str, Tensor], None] | None = None
         keep_freed_memory()
+
+    @property
+    def data(self) -> Dataset:
+        """The training and test records; not for algorithms."""
+        return self._records.data
+
+    @property
+    def shards(self) -> Sequence[npt.NDArray[np.int64]]:
+        """The indices of each hosted node's training records; not for algorithms."""
+        return self._records.shards
 
     @property
     def n(self) -> int:
         """The number of hosted nodes."""
-        return len(self.shards)
+        return len(self.sizes)
 
     @property
     def d(self) -> int:
@@ -108,17 +127,33 @@ class Task:
             rows: The rows of the nodes to host.
             ledger: The ledger of the new task; None: a new one in memory.
         """
-        parts = [self.shards[row] for row in rows]
-        records, positions = np.unique(np.concatenate(parts), return_inverse=True)
         return self._with_same_settings(
             copy.deepcopy(self.model),
-            self.data.subset(records),
-            np.split(positions, np.cumsum([len(part) for part in parts])[:-1]),
+            *self._records.of_nodes(rows),
             noise=self.noise,
             public=self.public,
             ledger=ledger,
             nodes=self.nodes[list(rows)],
         )
+
+    def without_records(self, *, gradients: bool = True) -> Task:
+        """Return the task as an algorithm sees it: it has `gradient`, but neither the data nor the shards.
+
+        Args:
+            gradients: Whether gradients can be computed. They cannot before a run begins (`Algorithm.bind`).
+        """
+        seen = copy.copy(self)
+        del seen.__dict__["_records"]
+        seen.gradient = self.gradient if gradients else refuse_gradient  # type: ignore[method-assign]
+        seen.limit_smoothness = self.limit_smoothness  # type: ignore[method-assign]
+        return seen
+
+    if not TYPE_CHECKING:  # a type checker then still finds misspelt attributes
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name == "_records":
+                raise TacitError("An algorithm has no access to the records: use task.gradient")
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def initial(self) -> Tensor:
         """Return the initial parameters (n, d), the same for every node."""
@@ -136,12 +171,7 @@ class Task:
         later gradients even if it is not drawn, so there is no amplification by sampling.
         """
         drawn = self.sampler.sampling
-        return drawn if self._all_parameters_bounded else Sampling("none", np.ones(self.n), drawn.relation)
-
-    @property
-    def _all_parameters_bounded(self) -> bool:
-        """Whether every parameter of a node is trained with clipped gradients, and none without noise."""
-        return self.model.bounded == self.d
+        return drawn if self.model.bounded == self.d else Sampling("none", np.ones(self.n), drawn.relation)
 
     def gradient(
         self,
@@ -168,80 +198,53 @@ class Task:
         """
         drawn = self.sampler.draw(step)
         weight = drawn.weight.to(self.dtype) / torch.from_numpy(self.sampler.batch[:, None]).to(self.dtype)
-        value = self._sum(params, Draw(drawn.records, weight), clip, before, self.sampler.distinct)
+        value = self._records.gradient_sum(params, Draw(drawn.records, weight), clip, before, self.sampler.distinct)
         self.draws += 1
         self.ledger.open(step, purpose)
         bounded, local = value.tensor_split([self.model.bounded], 1)
         return Bounded(
-            value=bounded.contiguous(),
+            bounded.contiguous(),
             sensitivity=None if clip is None else self.sensitivity(clip),
             norm="l2" if clip is None else clip.order,
             sampling=self.sampling,
             step=step,
             purpose=purpose,
             context=self.release_context,
-            local=local,
+            unit="record",
+            _local=local,
         )
 
-    @cached_property
-    def smoothness(self) -> float | None:
-        """The smoothness L of every hosted record's loss (Böhning's bound for logistic regression), or None."""
-        records = torch.from_numpy(np.unique(np.concatenate(self.shards)))
-        squares = torch.linalg.vector_norm(self.data.x[records].flatten(1), dim=1).square()
-        return self.model.smoothness(float(squares.max()))
+    def limit_smoothness(self, smoothness: float) -> bool:
+        """Make every record's loss `smoothness`-smooth, up to rounding, by scaling down longer records.
+
+        Each record is scaled by itself, so no record affects another one.
+
+        Returns:
+            Whether this is enforced. It is not if the model's smoothness is unknown; it is then an assumption.
+        """
+        longest = self.model.longest_input(smoothness)
+        if longest is None:
+            return False
+        self._records.limit_lengths(longest)
+        return True
 
     @property
     def release_context(self) -> ReleaseContext:
         """What a mechanism needs to release values of these nodes."""
-        return ReleaseContext(self.nodes, self.ledger, self.noise)
-
-    def _sum(
-        self,
-        params: Tensor,
-        drawn: Draw,
-        clip: Clip | None,
-        before: Tensor | None = None,
-        distinct: int | None = None,
-    ) -> Tensor:
-        """Return Σ_b weight_b ∇ℓ_b over each node's drawn records, clipped, plus the gradient of the weight decay."""
-        value = torch.empty_like(params)
-        for rows, x, y in self._loader.batches(drawn, distinct):
-            weight, earlier = drawn.weight[rows, : y.shape[1]], None if before is None else before[rows]
-            self.model.gradient_sum(params[rows], x, y, weight, clip and clip.for_nodes(rows), value[rows], earlier)
-        if self.model.weight_decay:  # depends on no record, so it is not clipped
-            value.add_(params if before is None else params - before, alpha=self.model.weight_decay)
-        return value
+        return ReleaseContext(self.nodes, self.ledger, self.noise, self.on_release)
 
     def sensitivity(self, clip: Clip) -> npt.NDArray[np.float64]:
-        """Return the sensitivity (n,) of the mean gradient to one record.
-
-        It is C / B if a record is added or removed and 2C / B if it is replaced. A clipped *batch* can change by 2C.
-        If local parameters are trained without noise, a record influences them and through them the gradients of all
-        other records. Each of these can then change by 2C.
-        """
-        bound = np.broadcast_to(np.asarray(clip.bound, np.float64), (self.n,))
-        if clip.per == "batch":
-            return 2.0 * bound
-        added = self.sampler.sampling.relation == "add-remove"
-        if self._all_parameters_bounded:
-            return (1.0 if added else 2.0) * bound / self.sampler.batch
-        largest_batch = self.sizes if self.sampler.kind == "poisson" else self.sampler.batch
-        return (2.0 * largest_batch + (1.0 if added else 0.0)) * bound / self.sampler.batch
+        """Return the sensitivity (n,) of the mean gradient to one record."""
+        exact_parameters = self.model.bounded < self.d
+        return mean_gradient_sensitivity(clip, self.sampler, self.sizes, exact_parameters=exact_parameters)
 
     def full_gradient(self, params: Tensor) -> Tensor:
         """Return ∇f_i (n, d) over all records of each node, at one parameter vector (d,).
 
         This is a measurement for experiments. It has no privacy protection.
         """
-        sizes, positions = torch.from_numpy(self.sizes)[:, None], torch.arange(self._loader.records.shape[1])
-        weight = (positions < sizes).to(self.dtype) / sizes
-        return self._sum(params.repeat(self.n, 1), Draw(positions.repeat(self.n, 1), weight), None)
+        return self._records.gradient_sum(params.repeat(self.n, 1), self._records.all_of_each_node(self.dtype), None)
 
     def evaluate(self, params: Tensor) -> Metrics:
         """Return loss and accuracy of one model (d,) on the test set. The accuracy of a loss function is NaN."""
         return evaluate(self.model, params, self.data.test_x, self.data.test_y, self.dtype)
-
-
-def join(shared: Tensor, local: Tensor | None) -> Tensor:
-    """Join shared and local parameters to models (n, d). Without local parameters, nothing is copied."""
-    return shared if local is None or not local.shape[1] else torch.cat([shared, local], 1)

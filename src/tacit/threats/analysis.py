@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.privacy import Adversary, Coalition, Eavesdropper, ModelHolder, Privacy, Relation, Release, plan
+from tacit.privacy import (
+    Adversary,
+    Coalition,
+    Eavesdropper,
+    MetricReader,
+    ModelHolder,
+    Privacy,
+    Relation,
+    Release,
+    plan,
+)
 from tacit.threats.accounting import leverages_of, view_epsilons
 from tacit.threats.rounds import MAX_WORK, Array, Ints, MixingRounds, mixing_rounds
 
@@ -21,6 +31,8 @@ _SEES_ALL = "sees every message"
 _MIXING_HIDES = "mixing hides part of the messages that it does not receive"
 _VIEW_SHOWS_ALL = "the messages that it does not receive can be computed from what it sees"
 _ANY_NODE = "any one node"
+_FROM_RELEASES = "computed from released values"
+_MODELS_NOT_COVERED = "the models contain values without noise"
 _NOTE = (
     "Bounds below the eavesdropper's also rely on the noise of other nodes. Count a node that omits or reveals its "
     "noise as colluding. These bounds are proven for exact arithmetic, without rounding errors."
@@ -78,7 +90,7 @@ class ThreatAnalysis:
 
 
 def analyse_threats(run: Run, *, adversaries: Sequence[Adversary] = (), planned: bool = False) -> ThreatAnalysis:
-    """Bound ε against an eavesdropper, any one node, holders of final models, and the given `adversaries`.
+    """Bound ε against an eavesdropper, any one node, holders of final models, readers of metrics, and `adversaries`.
 
     Args:
         run: The run to analyse.
@@ -96,6 +108,7 @@ def analyse_threats(run: Run, *, adversaries: Sequence[Adversary] = (), planned:
         any one node: ε = 2.00
         a holder of the mean of the final models: ε = 1.56
         a holder of all final models: ε = 1.59
+        a reader of the published accuracies and losses: ε = 2.00
         >>> analysis.pairs.round(2)[0]  # a record of node 0, against each other node
         array([ nan, 1.65, 1.78, 1.65, 2.  , 1.65, 1.78, 1.65])
     """
@@ -105,7 +118,8 @@ def analyse_threats(run: Run, *, adversaries: Sequence[Adversary] = (), planned:
     pairs = _pairs(accounted) if several else _SEES_ALL
     bounds = [_bound_against(accounted, Eavesdropper())]
     bounds += [_any_node(accounted, pairs)] if several else []
-    bounds += [_bound_against(accounted, each) for each in (ModelHolder("mean"), ModelHolder("all"), *adversaries)]
+    others = (ModelHolder("mean"), ModelHolder("all"), MetricReader(), *adversaries)
+    bounds += [_bound_against(accounted, each) for each in others]
     table = None if isinstance(pairs, str) else pairs
     some_smaller = table is not None or any(bound.reason == _MIXING_HIDES for bound in bounds)
     return ThreatAnalysis(tuple(bounds), table, _NOTE if some_smaller else None)
@@ -143,6 +157,10 @@ def _account(run: Run, planned: bool) -> _Accounted:
 def _bound_against(accounted: _Accounted, adversary: Adversary) -> AdversaryBound:
     per_node, rounds = accounted.privacy.per_node, accounted.rounds
     rows = np.flatnonzero(~np.isin(accounted.nodes[: len(per_node)], adversary.controls))
+    if isinstance(adversary, ModelHolder | MetricReader) and not accounted.privacy.covers_models:
+        return replace(_worst_of(accounted, adversary, rows, per_node[rows], _MODELS_NOT_COVERED), epsilon=None)
+    if isinstance(adversary, MetricReader):
+        return _worst_of(accounted, adversary, rows, per_node[rows], _FROM_RELEASES)
     if isinstance(adversary, Eavesdropper) or not len(rows):
         return _worst_of(accounted, adversary, rows, per_node[rows], _SEES_ALL)
     if isinstance(rounds, str):

@@ -12,7 +12,7 @@ _NULL_TOLERANCE = (
     1e-9  # relative to the largest singular value: below it, a direction is a candidate for v with B v = 0
 )
 _MAX_DENOMINATOR = 12  # factors up to this one are tested for making a candidate whole
-_GRID = 1 / 64  # released values lie on a grid with at most this step, relative to the noise (tacit.privacy.grid)
+_GRID = 1 / 64  # released values lie on a grid with at most this step, relative to the noise (docs/floating-point.md)
 _MAX_LENGTH = 0.5  # standard deviations of the hidden noise: on so fine a grid it is Gaussian to 30 digits
 _MARGIN = 1e-7  # added to every leverage: more than rounding errors take away
 _RESOLUTION = 1e6  # leverages are rounded up to multiples of 1/_RESOLUTION, so that equal ones compare equal

@@ -49,7 +49,7 @@ def mixing_rounds(
     algorithm: Algorithm[Any], task: Task, graph: Graph, releases: Sequence[Release]
 ) -> MixingRounds | str:
     """Group the rounds behind these releases, or return the reason why no mixing bound applies to them."""
-    if algorithm.privacy.unit != "record":
+    if any(release.unit != "record" for release in releases):
         return f"no mixing bound is known for whole nodes, the unit of {algorithm.title}"
     # A class declares this for itself and not for its subclasses, which may have another update.
     declared = "privacy" in vars(type(algorithm)) and "mixing_only_clip" in vars(type(algorithm.privacy))

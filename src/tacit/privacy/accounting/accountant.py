@@ -72,8 +72,10 @@ def _common_relation(releases: Sequence[Release]) -> Relation:
 def group_nodes(releases: Sequence[Release]) -> list[npt.NDArray[np.intp]]:
     """Group nodes whose ε is so close that it is computed once, for the worst of them."""
     noise = np.array([release.multipliers for release in (releases[0], releases[-1])])
+    samplings = {id(release.sampling): release.sampling for release in releases}
+    rates = np.unique([dominating_rates(sampling) for sampling in samplings.values()], axis=0)
     with np.errstate(divide="ignore", over="ignore"):
-        keys = [dominating_rates(releases[0].sampling), *(dominating_values(row) for row in 1 / noise)]
+        keys = [*rates, *(dominating_values(row) for row in 1 / noise)]
     _, group = np.unique(np.array(keys), axis=1, return_inverse=True)
     return [np.flatnonzero(group == g) for g in range(group.max() + 1)]
 

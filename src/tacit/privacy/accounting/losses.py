@@ -62,12 +62,37 @@ def draw_losses(releases: Iterable[Release], rows: Rows) -> list[DrawLoss]:
     dominates each of them. Draws of one epoch count as the worst of them.
     """
     reader = _Reader(rows)
-    draws = [reader.read(list(same)) for _, same in groupby(releases, key=lambda release: release.step)]
-    independent: list[DrawLoss] = []
-    for epoch, group in groupby(draws, key=lambda draw: draw.epoch):
-        same = list(group)
-        independent += same if epoch is None else [_worst(same)]
-    return independent
+    epochs: dict[object, list[DrawLoss]] = {}
+    for _, same_step in groupby(releases, key=lambda release: release.step):
+        for same_draw in _draws(list(same_step)):
+            draw = reader.read(same_draw)
+            key = len(epochs) if draw.epoch is None else (draw.scheme, draw.rate, draw.epoch)
+            epochs.setdefault(key, []).append(draw)
+    return [_worst(draws) for draws in epochs.values()]
+
+
+def _draws(releases: Sequence[Release]) -> list[list[Release]]:
+    """Split the releases of one step by their draw of records.
+
+    Releases with the same sampling share their draw. A release from all records involves no draw, so it is composed
+    with the others like a release of another step. Two different random draws of one step may depend on each other,
+    and no bound is known for that.
+    """
+    draws: list[list[Release]] = []
+    for release in releases:
+        for draw in draws:
+            if _same_sampling(draw[0].sampling, release.sampling):
+                draw.append(release)
+                break
+        else:
+            draws.append([release])
+    random = sorted({draw[0].sampling.kind for draw in draws if draw[0].sampling.scheme.is_random})
+    if len(random) > 1 or sum(draw[0].sampling.scheme.is_random for draw in draws) > 1:
+        raise TacitError(
+            f"Step {releases[0].step} has releases from several different draws of records ({', '.join(random)}), "
+            "whose joint privacy is unknown: use a step of its own for each draw"
+        )
+    return draws
 
 
 class _Reader:
@@ -82,8 +107,6 @@ class _Reader:
     def read(self, releases: Sequence[Release]) -> DrawLoss:
         """Combine the releases of one draw: they see the same records, so they are composed before amplification."""
         sampling = releases[0].sampling
-        if any(_differ(release.sampling, sampling) for release in releases[1:]):
-            raise TacitError(f"The releases of step {releases[0].step} must share one sampling, got several")
         law, multiplier = self._combined(releases)
         rate = self._rate(sampling)
         return DrawLoss(law, multiplier, sampling.scheme, rate, sampling.scheme.epoch(releases[0].step, rate))
@@ -115,18 +138,22 @@ class _Reader:
     def _rate(self, sampling: Sampling) -> float:
         key = id(sampling)
         if key not in self._rates:
-            self._rates[key] = sampling, float(sampling.rate[self._rows].max())
+            rates = sampling.rate[self._rows]
+            assert sampling.scheme.higher_rate_dominates or (rates == rates[0]).all(), "nodes were grouped wrongly"
+            self._rates[key] = sampling, float(rates.max())
         return self._rates[key][1]
 
 
-def _differ(one: Sampling, other: Sampling) -> bool:
+def _same_sampling(one: Sampling, other: Sampling) -> bool:
     if one is other:
-        return False
-    return (one.kind, one.relation) != (other.kind, other.relation) or not np.array_equal(one.rate, other.rate)
+        return True
+    return (one.kind, one.relation) == (other.kind, other.relation) and np.array_equal(one.rate, other.rate)
 
 
 def _worst(draws: Sequence[DrawLoss]) -> DrawLoss:
     """Return the worst draw of one epoch. A record is in at most one of them."""
+    if len(draws) == 1:
+        return draws[0]
     for draw in draws:
         if draw.law is NO_PRIVACY:
             return draw

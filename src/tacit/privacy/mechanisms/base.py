@@ -37,7 +37,7 @@ class Mechanism(ABC):
             name: ClassVar[str] = "staircase"
             loss: ClassVar[PrivacyLoss] = StaircaseLoss()
 
-            def add_noise(self, bounded, scale, *, strict=True): ...
+            def add_noise(self, value, scale, bounded, *, strict=True): ...
 
     A subclass does not inherit its parent's name: the ledger and the accountant refuse a class that is not
     registered itself, because its noise may differ from what the name stands for.
@@ -74,23 +74,31 @@ class Mechanism(ABC):
         """Return the scale of the noise (n,), or raise TacitError if the value cannot be released by this mechanism."""
 
     @abstractmethod
-    def add_noise(self, bounded: Bounded, scale: Array, *, strict: bool = True) -> None:
-        """Add noise to `bounded.value` in place; without `strict`, values too large to be protected are allowed."""
+    def add_noise(self, value: Tensor, scale: Array, bounded: Bounded, *, strict: bool = True) -> None:
+        """Add noise of this scale to `value` (n, d) in place.
+
+        `bounded` has the step, the purpose, the nodes and the noise. Without `strict`, values that are too large to be
+        protected are allowed.
+        """
 
     def release(self, bounded: Bounded) -> Tensor:
         """Record the release in the ledger, then return the noised value (n, d).
 
-        Nothing else may leave a node. The memory of `bounded.value` is reused. If the release fails, the value is
+        Nothing else may leave a node. The memory of the value is reused. If the release fails, the value is
         overwritten with NaN, which networks refuse to send.
         """
-        scale = self.noise_scale(bounded)
+        scale, context, value = self.noise_scale(bounded), bounded.context, bounded._value
         try:
-            bounded.context.ledger.record(Release(bounded.step, bounded.purpose, self, bounded.sampling))
-            self.add_noise(bounded, scale)
+            release = Release(bounded.step, bounded.purpose, self, bounded.sampling, bounded.unit)
+            context.ledger.record(release)
+            self.add_noise(value, scale, bounded)
         except BaseException:
-            bounded.value.fill_(math.nan)
+            value.fill_(math.nan)
             raise
-        return bounded.value
+        if context.on_release is not None:
+            context.on_release(bounded.step, bounded.purpose, value)
+        object.__setattr__(bounded, "_noised", True)  # its memory holds the noised value now
+        return value
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
 from tacit.privacy.bounded import Bounded
 from tacit.privacy.mechanisms.base import LedgerFields, Mechanism, mechanisms
 from tacit.privacy.mechanisms.loss import Array
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @mechanisms.register("exact")
@@ -36,5 +39,5 @@ class Exact(Mechanism):
     def noise_scale(self, bounded: Bounded) -> Array:
         return self.multipliers(len(bounded.context.nodes))
 
-    def add_noise(self, bounded: Bounded, scale: Array, *, strict: bool = True) -> None:
+    def add_noise(self, value: Tensor, scale: Array, bounded: Bounded, *, strict: bool = True) -> None:
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy import special
@@ -14,6 +14,9 @@ from tacit.privacy.bounded import Bounded
 from tacit.privacy.gdp import mu_to_epsilon
 from tacit.privacy.mechanisms.base import AdditiveNoise, mechanisms
 from tacit.privacy.mechanisms.loss import Array, PrivacyLoss
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class GaussianLoss(PrivacyLoss):
@@ -72,6 +75,6 @@ class Gaussian(AdditiveNoise):
     name: ClassVar[str] = "gaussian"
     loss: ClassVar[PrivacyLoss] = GaussianLoss()
 
-    def add_noise(self, bounded: Bounded, scale: Array, *, strict: bool = True) -> None:
+    def add_noise(self, value: Tensor, scale: Array, bounded: Bounded, *, strict: bool = True) -> None:
         noise, nodes = bounded.context.noise, bounded.context.nodes
-        noise.gaussian_(bounded.value, scale, f"noise/{bounded.purpose}", nodes, bounded.step, strict=strict)
+        noise.gaussian_(value, scale, f"noise/{bounded.purpose}", nodes, bounded.step, strict=strict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from tacit.errors import TacitError
 from tacit.privacy.bounded import Bounded
 from tacit.privacy.mechanisms.base import AdditiveNoise, mechanisms
 from tacit.privacy.mechanisms.loss import Array, PrivacyLoss
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class LaplaceLoss(PrivacyLoss):
@@ -66,6 +69,6 @@ class Laplace(AdditiveNoise):
             raise TacitError('Laplace noise needs a value bounded in L1, got one bounded in L2: clip with norm = "l1"')
         return super().noise_scale(bounded)
 
-    def add_noise(self, bounded: Bounded, scale: Array, *, strict: bool = True) -> None:
+    def add_noise(self, value: Tensor, scale: Array, bounded: Bounded, *, strict: bool = True) -> None:
         noise, nodes = bounded.context.noise, bounded.context.nodes
-        noise.laplace_(bounded.value, scale, f"noise/{bounded.purpose}", nodes, bounded.step, strict=strict)
+        noise.laplace_(value, scale, f"noise/{bounded.purpose}", nodes, bounded.step, strict=strict)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from tacit.privacy.bounded import Bounded
 from tacit.privacy.mechanisms.base import LedgerFields, Mechanism, check_registered, mechanism_from_ledger, mechanisms
 from tacit.privacy.mechanisms.loss import Array
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _NOISE = "mechanism"  # the ledger field that stores the name of the mechanism whose noise is added
 
@@ -44,6 +47,6 @@ class Unproven(Mechanism):
     def noise_scale(self, bounded: Bounded) -> Array:
         return self.noise.noise_scale(bounded)
 
-    def add_noise(self, bounded: Bounded, scale: Array, *, strict: bool = True) -> None:
+    def add_noise(self, value: Tensor, scale: Array, bounded: Bounded, *, strict: bool = True) -> None:
         # Values that are too large for the grid would void a proof. There is none, so they are allowed.
-        self.noise.add_noise(bounded, scale, strict=False)
+        self.noise.add_noise(value, scale, bounded, strict=False)

@@ -59,12 +59,14 @@ class SamplingKind(ABC):
         name: The name in configs and in the ledger.
         relations: The neighbouring relations that can be accounted; the first is the default.
         higher_rate_dominates: Whether a node is protected at least as well as one with a higher rate.
+        is_random: Whether a draw is random; if not, every draw has all records.
         rate: (n,) share of a node's records in one draw.
     """
 
     name: ClassVar[str]
     relations: ClassVar[tuple[Relation, ...]] = get_args(Relation)
     higher_rate_dominates: ClassVar[bool] = True
+    is_random: ClassVar[bool] = True
     rate: Array
 
     def __init__(self, population: Population) -> None:

@@ -16,6 +16,7 @@ class Full(SamplingKind):
     """All records in every draw: no amplification."""
 
     name = "none"
+    is_random = False
 
     def draw(self, step: int) -> Draw:
         return self._all_records

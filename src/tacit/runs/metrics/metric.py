@@ -51,6 +51,8 @@ class Metric:
     """Whether the page of a run has a chart of it over rounds."""
     optional: ClassVar[bool] = False
     """Whether it is measured only on request, by `measure = ["NAME"]` in the config."""
+    reads_models: ClassVar[bool] = False
+    """Whether it is computed from the models. The guarantee covers it only if it covers the models."""
     reads_records: ClassVar[bool] = False
     """Whether it is computed from training records without noise. The guarantee does not cover such a metric."""
     needs_all_nodes: ClassVar[bool] = False

@@ -24,7 +24,7 @@ class Accuracy(Metric):
     format, table_format = ".1f", ".2f"
     about = "of the nodes’ mean model, on the test records"
     about_site = "of the site’s own model, on its own test records"
-    position, headline = 0, True
+    position, headline, reads_models = 0, True, True
 
     def measure(self, evaluation: Evaluation) -> float:
         return evaluation.test.accuracy
@@ -36,7 +36,7 @@ class Loss(Metric):
 
     title, short, format = "Test loss", "loss", ".3f"
     about, about_site = Accuracy.about, Accuracy.about_site
-    position, headline = 1, True
+    position, headline, reads_models = 1, True, True
 
     def measure(self, evaluation: Evaluation) -> float:
         return evaluation.test.loss
@@ -48,7 +48,7 @@ class ConsensusDistance(Metric):
 
     title, short = "Consensus distance", "consensus"
     about = "root mean square distance of the nodes’ models from their mean"
-    position, needs_all_nodes = 10, True
+    position, needs_all_nodes, reads_models = 10, True, True
 
     def measure(self, evaluation: Evaluation) -> float:
         apart = (evaluation.parts[0] - evaluation.mean).square().sum(1, keepdim=True)
@@ -62,7 +62,8 @@ class Stationarity(Metric):
     title, short, format = "Gradient norm ‖∇F(x̄)‖", "‖∇F(x̄)‖", ".4f"
     about = "of the nodes’ mean model, over all training records"
     summary = f"mean of the last {_LAST_EVALUATIONS} evaluations"
-    position, optional, reads_records, needs_all_nodes = 20, True, True, True
+    position, optional, needs_all_nodes = 20, True, True
+    reads_models, reads_records = True, True
 
     def check(self, task: Task) -> None:
         if task.model.shared < task.d:
@@ -87,13 +88,15 @@ class NodeAccuracy(Metric):
     unit, scale, limit = "%", 100.0, 100.0
     format, table_format = ".1f", ".2f"
     about = "mean over the nodes"
-    position, optional, needs_all_nodes = 21, True, True
+    position, optional, needs_all_nodes, reads_models = 21, True, True, True
 
     def check(self, task: Task) -> None:
         if not task.model.classifies:
             raise TacitError("node_accuracy can be measured only for classifiers: remove it from measure")
 
-    def measure(self, evaluation: Evaluation) -> float:
+    def measure(self, evaluation: Evaluation) -> float | None:
+        if not len(evaluation.task.data.test_y):
+            return None
         each = [[evaluation.task.evaluate(model).accuracy] for model in evaluation.models]
         return float(evaluation.network.mean(torch.tensor(each, dtype=torch.float64)))
 
@@ -102,7 +105,7 @@ class Norm(Metric):
     """A norm that algorithms report (`Algorithm.norms`); histories contain it for those that do."""
 
     about, about_site = "mean over the nodes", "of the site"
-    summary, position = "last evaluation", 30
+    summary, position, reads_models = "last evaluation", 30, True
 
 
 @metrics.register("primal_norm")

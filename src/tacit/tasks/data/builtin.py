@@ -5,6 +5,7 @@ import torch
 
 from tacit.errors import TacitError
 from tacit.tasks.data.dataset import Dataset, Normalise, datasets
+from tacit.tasks.data.published import prepared, with_fixed_split
 
 
 @datasets.register("digits")
@@ -17,8 +18,8 @@ def digits(limit: int | None = None, normalise: Normalise = "none") -> Dataset:
     from sklearn.datasets import load_digits  # slow to import
 
     x, y = load_digits(return_X_y=True)
-    data = Dataset.from_arrays(x.reshape(-1, 1, 8, 8) / 16, y, name="digits")
-    return data.limited(limit).normalised(normalise)
+    data = with_fixed_split(x.reshape(-1, 1, 8, 8) / 16, y, "digits", range(10))
+    return prepared(data, limit, normalise)
 
 
 @datasets.register("synthetic-logistic")

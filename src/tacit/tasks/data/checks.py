@@ -15,7 +15,7 @@ Label = str | int | float
 
 
 def check_records(name: str, part: str, x: Array, y: Array) -> None:
-    """Raise if records and labels have wrong shapes or different lengths, are empty or not finite."""
+    """Raise if records and labels have wrong shapes or different lengths, have no features or are not finite."""
     if x.ndim < 2 or y.ndim != 1:
         raise TacitError(
             f"data set {name}: {part}x must have shape (records, features, …) and {part}y (records,), "
@@ -23,8 +23,8 @@ def check_records(name: str, part: str, x: Array, y: Array) -> None:
         )
     if len(x) != len(y):
         raise TacitError(f"data set {name}: {part}x has {len(x)} records but {part}y has {len(y)} labels")
-    if x.size == 0:
-        raise TacitError(f"data set {name}: {part}x is empty (shape {x.shape})")
+    if 0 in x.shape[1:]:
+        raise TacitError(f"data set {name}: the records of {part}x have no features (shape {x.shape})")
     check_finite(name, f"{part}x", x)
     check_finite(name, f"{part}y", y)
 
@@ -38,24 +38,6 @@ def check_finite(name: str, what: str, values: Array) -> None:
     count = "1 NaN or infinite value" if len(positions) == 1 else f"{len(positions)} NaN or infinite values"
     column_text = f", column {column[0] if len(column) == 1 else tuple(column)}" if column else ""
     raise TacitError(f"data set {name}: {what} has {count}, first at row {row}{column_text} (counted from 0)")
-
-
-def check_test_share(name: str, test: float, y: Array) -> None:
-    """Raise if a split by this share leaves a class without training or test records."""
-    if not 0 < test < 1:
-        raise TacitError(f"data set {name}: test must be a share in (0, 1), got {test}")
-    values, counts = np.unique(y, return_counts=True)
-    if counts.min() < 2:
-        raise TacitError(
-            f"data set {name}: class {values[counts.argmin()]} has 1 record; "
-            "every class needs at least 2, one for training and one for testing"
-        )
-    test_records = int(np.ceil(test * len(y)))
-    if min(test_records, len(y) - test_records) < len(values):
-        raise TacitError(
-            f"data set {name}: test = {test} leaves {len(y) - test_records} training and {test_records} test records; "
-            f"both need at least {len(values)}, the number of classes"
-        )
 
 
 def as_array(values: Values, name: str, what: str) -> Array:
@@ -78,29 +60,45 @@ def as_records(values: Values, name: str, what: str) -> Array:
         return result.astype(np.float32)
 
 
-def encode_labels(y: Array, labels: Sequence[Label], name: str, what: str) -> Array:
-    """Return the position of each label in `labels`.
+def encode_labels(y: Array, labels: Sequence[Label], name: str, what: str, declared: bool = True) -> Array:
+    """Return the position of each label in `labels`. Errors name a row, and never its label.
+
+    Args:
+        y: The labels of the records.
+        labels: The label values, in the order of the classes.
+        name: The name of the data set.
+        what: The name of the array.
+        declared: Whether the label values are public, so that errors can list them.
 
     >>> encode_labels(np.array(["no", "yes", "no"]), ["yes", "no"], "mine", "y")
     array([1, 0, 1])
     >>> encode_labels(np.array([1, 7]), [0, 1], "mine", "y")
     Traceback (most recent call last):
-    tacit.errors.TacitError: data set mine: label 7 at row 1 of y (counted from 0) is not one of the labels 0, 1
+    tacit.errors.TacitError: data set mine: the label at row 1 of y (counted from 0) is not one of the labels 0, 1
     """
     known = np.asarray(labels)
     if known.ndim != 1 or len(np.unique(known)) != len(known):
         raise TacitError(f"data set {name}: labels must be a list of different values, got {labels}")
-    if (known.dtype.kind in "US") == (y.dtype.kind in "US"):
-        unlisted = np.flatnonzero(~np.isin(y, known))
-    else:
-        unlisted = np.arange(len(y))
-    if len(unlisted):
-        row = int(unlisted[0])
-        first_labels = ", ".join(map(str, labels[:10])) + ("…" if len(labels) > 10 else "")
+    if (row := first_unlisted(y, labels)) is not None:
+        listed = listing(labels) if declared else "that y has"
         raise TacitError(
-            f"data set {name}: label {y[row]} at row {row} of {what} (counted from 0) is not one of "
-            f"the labels {first_labels}"
+            f"data set {name}: the label at row {row} of {what} (counted from 0) is not one of the labels {listed}"
         )
+    if not len(y):
+        return np.zeros(0, np.int64)
     order = np.argsort(known)
     positions: Array = order[np.searchsorted(known[order], y)]
     return positions.astype(np.int64)
+
+
+def first_unlisted(y: Array, labels: Sequence[Label]) -> int | None:
+    """Return the row of the first label that is not in `labels`. Text is never equal to a number."""
+    known = np.asarray(labels)
+    same_kind = (known.dtype.kind in "US") == (y.dtype.kind in "US")
+    unlisted = np.flatnonzero(~np.isin(y, known)) if same_kind else np.arange(len(y))
+    return int(unlisted[0]) if len(unlisted) else None
+
+
+def listing(labels: Sequence[Label]) -> str:
+    """Return the first labels in words."""
+    return ", ".join(map(str, labels[:10])) + ("…" if len(labels) > 10 else "")

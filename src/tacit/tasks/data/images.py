@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tacit.tasks.data.dataset import Dataset, Normalise, datasets
 from tacit.tasks.data.files import DataFile
+from tacit.tasks.data.published import prepared
 
 Bytes = NDArray[np.uint8]
 Edition = Literal["any", "full", "10k"]
@@ -58,13 +59,13 @@ CIFAR_STD = (0.24703223, 0.24348513, 0.26158784)
 @datasets.register("mnist")
 def mnist(limit: int | None = None, normalise: Normalise = "none") -> Dataset:
     """MNIST: 60,000 + 10,000 handwritten digits of 28 × 28 pixels, in [0, 1]."""
-    return _idx("mnist").limited(limit).normalised(normalise)
+    return prepared(_idx("mnist"), limit, normalise)
 
 
 @datasets.register("fashion-mnist")
 def fashion_mnist(limit: int | None = None, normalise: Normalise = "none") -> Dataset:
     """Fashion-MNIST: 60,000 + 10,000 images of clothes with 28 × 28 pixels, in [0, 1]."""
-    return _idx("fashion-mnist").limited(limit).normalised(normalise)
+    return prepared(_idx("fashion-mnist"), limit, normalise)
 
 
 @datasets.register("cifar10")
@@ -83,7 +84,7 @@ def cifar10(edition: Edition = "any", limit: int | None = None, normalise: Norma
         data = _cifar_subset(subset)
     else:
         data = _cifar_full(path or CIFAR.get())
-    return data.limited(limit).normalised(normalise)
+    return prepared(data, limit, normalise)
 
 
 def _idx(name: str) -> Dataset:

@@ -4,17 +4,26 @@
 `ghost`: large models of supported layers; the same idea, node by node.
 `vectorised`: any model; per-record gradients by torch.func.
 `summed`: sums without per-record clipping.
+
+Privacy:
+    The gradient of a record must depend on that record only. `vectorised` guarantees it for any module without a state:
+    the module receives one record at a time. The others run the module on whole batches. `stacked` and `ghost` are
+    therefore used only for modules that are known to treat each record separately (`models/per_record.py`). `summed`
+    needs no such property: a sum without a clip has no sensitivity, and a batch with a clip has sensitivity 2C.
+    Every engine computes a loss other than the default one separately for each record.
+    A record with weight 0 is padding and has no influence, even if its gradient is not finite.
 """
 
 from typing import Literal, get_args
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tacit.errors import TacitError, unknown
 from tacit.tasks.clip import Clip
 from tacit.tasks.gradients import ghost, stacked, summed, vectorised
 from tacit.tasks.gradients.objective import FunctionObjective, ModuleObjective, Objective
+from tacit.tasks.models.synthetic import RecordForm
 
 __all__ = ["Engine", "FunctionObjective", "Gradients", "ModuleObjective", "Objective"]
 
@@ -31,10 +40,16 @@ class Gradients:
         no_penalty = getattr(objective, "penalty", None) is None  # `stacked` and `ghost` differentiate outputs only
         self._chain = stacked.chain(objective) if no_penalty else None
         self._layers = ghost.layers(objective) if no_penalty else None
-        self._plan: ghost.GhostPlan | None = (
-            None  # None: not probed yet, or the ghost engine does not support the model
-        )
-        self._probed = self._layers is None
+        # None: the ghost engine does not support records of this form
+        self._plans: dict[RecordForm, ghost.GhostPlan | None] = {}
+        self._differentiable: set[RecordForm] = set()
+
+    @property
+    def only_linear_layer(self) -> nn.Linear | None:
+        """The layer of a model that is one linear layer on flat records; None for any other model."""
+        if self._chain is None or not self.objective.per_record:
+            return None
+        return stacked.only_linear_layer(self._chain)
 
     def losses(self, params: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """Return the losses (n, B)."""
@@ -59,10 +74,7 @@ class Gradients:
         out = torch.empty_like(params) if out is None else out
         with torch.no_grad():
             record = clip if clip is not None and clip.per == "record" else None
-            if before is None:
-                self._sum(params, x, y, weight, record, out)
-            else:
-                vectorised.gradient_sum(self.objective, params, x, y, weight, record, out, before)
+            self._sum(params, x, y, weight, record, out, before)
             if clip is not None and clip.per == "batch":
                 bounded = out[:, : self.objective.layout.bounded]
                 bounded.copy_(clip.clip_rows(bounded))
@@ -80,13 +92,48 @@ class Gradients:
         large = self.objective.layout.d * y.shape[1] > ghost.LARGE
         return "ghost" if large and clip.degree == 2 and self._ghostable(params, x, y) else "vectorised"
 
-    def _sum(self, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, clip: Clip | None, out: Tensor) -> None:
+    def _sum(
+        self,
+        params: Tensor,
+        x: Tensor,
+        y: Tensor,
+        weight: Tensor,
+        clip: Clip | None,
+        out: Tensor,
+        before: Tensor | None,
+    ) -> None:
         if not weight.numel():
             out.zero_()
             return
-        engine, objective = self.choose(params, x, y, clip), self.objective
+        engine: Engine = "vectorised" if before is not None else self.choose(params, x, y, clip)
+        padded = not bool(weight.all())
+        if padded and engine == "summed" and not self._separates(x):  # the module could mix padding with records
+            nodes = list(range(len(params)))
+        else:
+            self._run(engine, params, x, y, weight, clip, out, before)
+            nodes = _not_finite(out) if padded else []  # 0 · ∞ is NaN
+        for i in nodes:  # without padding
+            one, drawn = slice(i, i + 1), weight[i] != 0
+            earlier = None if before is None else before[one]
+            bound = clip and clip.for_nodes(one)
+            self._sum(params[one], x[one, drawn], y[one, drawn], weight[one, drawn], bound, out[one], earlier)
+
+    def _run(
+        self,
+        engine: Engine,
+        params: Tensor,
+        x: Tensor,
+        y: Tensor,
+        weight: Tensor,
+        clip: Clip | None,
+        out: Tensor,
+        before: Tensor | None,
+    ) -> None:
+        """Compute the sums with one engine."""
+        objective = self.objective
         if engine == "vectorised":
-            vectorised.gradient_sum(objective, params, x, y, weight, clip, out)
+            self._check_differentiable(params, x, y)
+            vectorised.gradient_sum(objective, params, x, y, weight, clip, out, before)
         elif engine == "summed":
             summed.gradient_sum(objective, params, x, y, weight, out)
         else:
@@ -95,23 +142,41 @@ class Gradients:
                 assert self._chain is not None
                 stacked.gradient_sum(objective, self._chain, params, x, y, weight, clip, out)
             else:
-                assert self._plan is not None
-                try:
-                    ghost.gradient_sum(objective, params, x, y, weight, clip, out, self._plan)
-                except ghost.UnsupportedModel:
-                    self._plan = None
-                    self._sum(params, x, y, weight, clip, out)
+                plan = self._plans[RecordForm.of(x, y)]
+                assert plan is not None
+                ghost.gradient_sum(objective, params, x, y, weight, clip, out, plan)
+
+    def _separates(self, x: Tensor) -> bool:
+        """Return whether a batch of x (n, B, …) gives each record's loss from that record only.
+
+        Layers interpret a batch of plain numbers (B,) as one record.
+        """
+        objective = self.objective
+        return objective.per_record and (x.dim() > 2 or not isinstance(objective, ModuleObjective))
 
     def _stackable(self, x: Tensor) -> bool:
-        return self.engine in ("auto", "stacked") and self._chain is not None and stacked.accepts(self._chain, x)
+        return (
+            self.engine in ("auto", "stacked")
+            and self._chain is not None
+            and stacked.accepts(self._chain, x)
+            and self._separates(x)
+        )
 
     def _ghostable(self, params: Tensor, x: Tensor, y: Tensor) -> bool:
-        if not self._probed:
+        if self._layers is None or not self._separates(x):
+            return False
+        form = RecordForm.of(x, y)
+        if form not in self._plans:
             assert isinstance(self.objective, ModuleObjective)
-            assert self._layers is not None
-            plan = ghost.probe(self.objective, self._layers, params[0], x[0, :1], y[0, :1])
-            self._plan, self._probed = plan, True
-        return self._plan is not None
+            self._plans[form] = ghost.probe(self.objective, self._layers, form, params.dtype)
+        return self._plans[form] is not None
+
+    def _check_differentiable(self, params: Tensor, x: Tensor, y: Tensor) -> None:
+        """Raise before the first private record is used if the vectorised engine does not support the model."""
+        form = RecordForm.of(x, y)
+        if form not in self._differentiable and isinstance(self.objective, ModuleObjective):
+            vectorised.check(self.objective, form, params.dtype)
+            self._differentiable.add(form)
 
     def _check_engine(self, params: Tensor, x: Tensor, y: Tensor, clip: Clip | None) -> None:
         supported = {
@@ -121,3 +186,9 @@ class Gradients:
         }
         if not supported.get(self.engine, True):
             raise TacitError(f'engine "{self.engine}" does not support this model with this clip; use engine "auto"')
+
+
+def _not_finite(out: Tensor) -> list[int]:
+    """Return the rows with a value that is not finite. The sum of a row is much cheaper than a test of all values."""
+    suspects = (~out.sum(1).isfinite()).nonzero()[:, 0].tolist()
+    return [i for i in suspects if not bool(out[i].isfinite().all())]

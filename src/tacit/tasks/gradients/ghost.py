@@ -16,6 +16,7 @@ from tacit.tasks.gradients.chunks import slices, width
 from tacit.tasks.gradients.layers import Calls, Rule, rule
 from tacit.tasks.gradients.objective import ModuleObjective, Objective, Parameters
 from tacit.tasks.gradients.terms import GradientTerm
+from tacit.tasks.models.synthetic import RecordForm
 
 LARGE = 1_000_000  # parameters × batch from which this engine is the fastest (measured)
 BYTES = 32 << 20  # of per-record gradients in memory at once (measured: more and less are slower)
@@ -124,29 +125,40 @@ def _with_memory_format(x: Tensor, layout: torch.memory_format) -> Tensor:
     return x if layout == torch.contiguous_format else torch.empty_like(x, memory_format=layout).copy_(x)
 
 
-def probe(objective: ModuleObjective, known: Layers, params: Tensor, x: Tensor, y: Tensor) -> GhostPlan | None:
-    """Return a plan for this model after a trial with one record x (1, …); None if the trial fails.
+def probe(objective: ModuleObjective, known: Layers, form: RecordForm, dtype: torch.dtype) -> GhostPlan | None:
+    """Return a plan for this model after a trial with one random record; None if the trial fails.
 
     A model can use a layer in a way that its type does not show (for example its weight without calling the layer). So
     the engine is used only after it has computed the same gradient as autograd once.
     """
-    noise = torch.randn(params.shape, generator=torch.Generator().manual_seed(0))
-    params = (params + 0.05 * noise.to(params)).unsqueeze(0)  # zeros would hide a difference
-    one = params.new_ones(1, 1)
-    expected, found = torch.empty_like(params), torch.empty_like(params)
-    clip, bounded = Clip(1.0, "smooth"), objective.layout.bounded
+    initial = objective.layout.initial(objective.module)
+    noise = torch.randn(initial.shape, generator=torch.Generator().manual_seed(0))
+    params = (initial.to(dtype) + 0.05 * noise.to(dtype)).unsqueeze(0)  # zeros would hide a difference
     # Channels last makes pooling 3 times as fast, but fails in models that reshape with `view`.
-    for layout in (torch.channels_last, torch.contiguous_format) if x.dim() == 4 else (torch.contiguous_format,):
-        try:
-            terms = _terms(objective, known, objective.layout.unflatten(params[0]), _with_memory_format(x, layout), y)
-            gradient_sum(
-                objective, params, x.unsqueeze(0), y.unsqueeze(0), one, clip, found, GhostPlan(known, 1, layout)
-            )
-        except (UnsupportedModel, RuntimeError):  # if the model itself is wrong, the general engine raises the error
-            continue
-        summed.gradient_sum(objective, params, x.unsqueeze(0), y.unsqueeze(0), one, expected)
-        expected[:, :bounded] = clip.clip_rows(expected[:, :bounded])
-        if not bool((found - expected).abs().max() > 1e-3 * expected.abs().max()):  # NaN is not an error of this engine
-            held = sum(term.numel() for term in terms.values()) * params.element_size()
-            return GhostPlan(known, max(8, BYTES // max(1, held)), layout)
+    image = len(form.x_shape) == 3
+    for layout in (torch.channels_last, torch.contiguous_format) if image else (torch.contiguous_format,):
+        for x, y in form.batches(1):
+            try:
+                plan = _trial(objective, known, params, x, y, layout)
+            except (UnsupportedModel, RuntimeError, IndexError):  # if the model is wrong, the general engine raises
+                continue
+            if plan is not None:
+                return plan
     return None
+
+
+def _trial(
+    objective: ModuleObjective, known: Layers, params: Tensor, x: Tensor, y: Tensor, layout: torch.memory_format
+) -> GhostPlan | None:
+    """Return a plan if the engine computes the same clipped gradient as autograd for the record x (1, …)."""
+    one, clip, bounded = params.new_ones(1, 1), Clip(1.0, "smooth"), objective.layout.bounded
+    expected, found = torch.empty_like(params), torch.empty_like(params)
+    terms = _terms(objective, known, objective.layout.unflatten(params[0]), _with_memory_format(x, layout), y)
+    data = x.unsqueeze(0), y.unsqueeze(0), one
+    gradient_sum(objective, params, *data, clip, found, GhostPlan(known, 1, layout))
+    summed.gradient_sum(objective, params, *data, expected)
+    expected[:, :bounded] = clip.clip_rows(expected[:, :bounded])
+    if bool((found - expected).abs().max() > 1e-3 * expected.abs().max()):  # NaN is not an error of this engine
+        return None
+    held = sum(term.numel() for term in terms.values()) * params.element_size()
+    return GhostPlan(known, max(8, BYTES // max(1, held)), layout)

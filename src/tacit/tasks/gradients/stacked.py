@@ -16,35 +16,11 @@ from tacit.tasks.clip import Clip
 from tacit.tasks.clipping import vector_norms
 from tacit.tasks.gradients.chunks import slices
 from tacit.tasks.gradients.objective import ModuleObjective, Objective, Parameters
+from tacit.tasks.models.per_record import ELEMENTWISE, separate_losses
 
 NUMBERS = 1 << 22  # inputs of the widest layer processed at once (measured: fewer need more calls)
 _INPUT_NORMS = WeakTensorKeyDictionary()  # cached by batch, as long as the batch exists
 NARROW = 16  # number of outputs below which the transposed product is faster (measured: twice)
-ELEMENTWISE = (
-    *(
-        nn.Tanh,
-        nn.ReLU,
-        nn.Sigmoid,
-        nn.GELU,
-        nn.SiLU,
-        nn.ELU,
-        nn.CELU,
-        nn.SELU,
-        nn.LeakyReLU,
-        nn.ReLU6,
-        nn.Mish,
-    ),
-    *(
-        nn.Softplus,
-        nn.Softsign,
-        nn.Hardtanh,
-        nn.Hardswish,
-        nn.Hardsigmoid,
-        nn.LogSigmoid,
-        nn.Tanhshrink,
-        nn.Identity,
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -89,6 +65,12 @@ def _is_supported(layer: nn.Module) -> bool:
     return type(layer) in ELEMENTWISE or _flattens(layer)
 
 
+def only_linear_layer(steps: list[ChainLayer]) -> nn.Linear | None:
+    """Return the linear layer of a chain that contains nothing else except Flatten; None for any other chain."""
+    layers = [step.layer for step in steps if not _flattens(step.layer)]
+    return layers[0] if len(layers) == 1 and isinstance(layers[0], nn.Linear) else None
+
+
 def accepts(steps: list[ChainLayer], x: Tensor) -> bool:
     """Return whether the records of x (n, B, …) are flat when they reach the first linear layer."""
     return x.dim() == 3 or _flattens(next(s.layer for s in steps if s.weight or _flattens(s.layer)))
@@ -126,7 +108,7 @@ def losses(objective: ModuleObjective, steps: list[ChainLayer], params: Tensor, 
     result = params.new_empty(n, batch)
     for k in slices(n, _nodes(steps, batch)):
         z, _, _ = _forward(steps, objective.layout.unflatten(params[k]), x[k])
-        result[k] = objective.loss(z.flatten(0, 1), y[k].flatten(0, 1)).view_as(result[k])
+        result[k] = separate_losses(objective.loss, z.flatten(0, 1), y[k].flatten(0, 1)).view_as(result[k])
     return result
 
 
@@ -161,7 +143,7 @@ def _block(
 ) -> None:
     with torch.enable_grad():
         z, inputs, outputs = _forward(steps, p, x)
-        total = objective.loss(z.flatten(0, 1), y.flatten(0, 1)).sum()
+        total = separate_losses(objective.loss, z.flatten(0, 1), y.flatten(0, 1)).sum()
         signals = torch.autograd.grad(total, outputs)
     linear = [step for step in steps if step.weight]
     bounded = objective.layout.is_bounded

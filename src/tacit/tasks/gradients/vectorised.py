@@ -8,6 +8,7 @@ from tacit.tasks.clip import Clip
 from tacit.tasks.clipping import vector_norms
 from tacit.tasks.gradients.chunks import blocks
 from tacit.tasks.gradients.objective import Objective
+from tacit.tasks.models.synthetic import RecordForm, try_on_random_batches
 
 BYTES = 32 << 20  # of per-record gradients in memory at once (measured: more and less are slower)
 
@@ -44,3 +45,15 @@ def gradient_sum(
         for name, g in flat.items():
             c = scaled if layout.is_bounded(name) else weight[k, b]
             out[k, layout.columns[name]] += torch.bmm(c.unsqueeze(1), g).squeeze(1)
+
+
+def check(objective: Objective, form: RecordForm, dtype: torch.dtype) -> None:
+    """Raise if torch.func cannot differentiate the loss of random records of this form."""
+    params = torch.zeros(1, objective.layout.d, dtype=dtype)
+
+    def run(x: Tensor, y: Tensor) -> None:
+        gradient_sum(objective, params, x[None], y[None], params.new_ones(1, 2), None, torch.empty_like(params))
+
+    try_on_random_batches(
+        run, form, 2, "torch.func cannot differentiate the model separately for each record; use tensor operations only"
+    )

@@ -1,7 +1,7 @@
 """Checks that the output for a record depends on that record only, without which no record is protected."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -10,8 +10,13 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.modules.instancenorm import _InstanceNorm
 
 from tacit.errors import TacitError
+from tacit.tasks.models.per_record import RecordLoss, cross_entropy, is_per_record, separate_losses
+from tacit.tasks.models.state import differences
+from tacit.tasks.models.synthetic import RecordForm, try_on_random_batches
 
 _TOLERANCE = 1e-3  # relative; rounding errors are much smaller
+_SIZES = 2, 3, 8, 32  # of the random batches
+_FEW_SIZES = 2, 3  # enough for a known module: its layers either accept records of this form or they do not
 
 
 def check_module(module: nn.Module) -> None:
@@ -36,49 +41,93 @@ def check_module(module: nn.Module) -> None:
             raise TacitError(f"{kind} draws random numbers that are not derived from the run's seed; remove it")
 
 
-def check_loss(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, y: Tensor) -> None:
-    """Raise if, for two records, a loss does not return one number per record that depends on its output only.
+def check_independence(module: nn.Module, form: RecordForm, loss: RecordLoss = cross_entropy) -> None:
+    """Raise if the module or the loss mixes the records of random batches, or if the module keeps a state.
 
-    >>> check_loss(nn.CrossEntropyLoss(), torch.eye(2), torch.tensor([0, 1]))
-    Traceback (most recent call last):
-    tacit.errors.TacitError: a loss must return one number per record, shape (2,) here, got (); use reduction="none"
-    """
-    with torch.no_grad():
-        together = loss(outputs, y)
-        if together.shape != (2,):
-            raise TacitError(
-                "a loss must return one number per record, "
-                f'shape (2,) here, got {tuple(together.shape)}; use reduction="none"'
-            )
-        separate = torch.cat([loss(outputs[:1], y[:1]), loss(outputs[1:], y[1:])])
-    if bool((together - separate).abs().max() > _TOLERANCE * together.abs().max()):
-        raise TacitError(
-            "the loss of a record depends on the other records of the batch; use a loss that does not mix them"
-        )
-
-
-def check_independence(module: nn.Module, x: Tensor) -> None:
-    """Raise if a forward pass on two records x (2, …) changes buffers or mixes the records.
+    Privacy:
+        No private record is used, so a refusal reveals nothing. The check cannot find a module that mixes records only
+        in other batches. Such a module is harmless for gradients, since only modules that `is_per_record` knows are
+        differentiated in batches. It also cannot find a state that is kept outside the module, for example in a global
+        variable.
 
     >>> class Centred(nn.Module):
     ...     def forward(self, x):
     ...         return x - x.mean(dim=0)
-    >>> check_independence(Centred(), torch.eye(2))  # doctest: +ELLIPSIS
+    >>> check_independence(Centred(), RecordForm((4,), torch.float32, (), torch.int64))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     tacit.errors.TacitError: the model's output for a record depends on the other records of the batch ...
     """
-    module = copy.deepcopy(module)
-    before = {name: buffer.clone() for name, buffer in module.named_buffers()}
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        together, separate = module(x), torch.cat([module(x[:1]), module(x[1:])])
-    for name, buffer in module.named_buffers():
-        if not torch.equal(buffer, before[name]):
+    sizes = _FEW_SIZES if is_per_record(module) and loss is cross_entropy else _SIZES
+    module = _perturbed(module)
+    before = copy.deepcopy(module)
+
+    def check(x: Tensor, y: Tensor) -> None:
+        with torch.random.fork_rng(devices=[]):
+            with torch.enable_grad():  # as in training
+                separate = torch.cat([_output(module, record) for record in x.unsqueeze(1)])
+            with torch.no_grad():  # as in evaluation
+                together = [_output(module, x[:size]) for size in sizes]
+        for name in differences(before, module):
             raise TacitError(
-                f'the model\'s forward pass changes its buffer "{name}"; use GroupNorm or remove the buffer'
+                f'the model\'s forward pass changes its attribute "{name}", through which a record could influence '
+                "later ones; set the attribute in __init__ or remove it"
             )
-    # NaN passes this check; the run reports it.
-    if together.shape != separate.shape or bool((together - separate).abs().max() > _TOLERANCE * together.abs().max()):
-        raise TacitError(
-            "the model's output for a record depends on the other records of the batch or is random; "
-            "use layers that treat each record separately, such as GroupNorm"
-        )
+        if any(_differ(outputs, separate[: len(outputs)]) for outputs in together):
+            raise TacitError(
+                "the model's output for a record depends on the other records of the batch or is random; "
+                "use layers that treat each record separately, such as GroupNorm"
+            )
+        _check_losses(loss, separate, y, sizes)
+
+    try_on_random_batches(check, form, max(sizes), "the model or the loss fails")
+
+
+def _perturbed(module: nn.Module) -> nn.Module:
+    """Return a copy with parameters that are not zero, since zeros would hide a difference."""
+    module = copy.deepcopy(module).requires_grad_(False)
+    generator = torch.Generator().manual_seed(0)
+    for parameter in filter(Tensor.is_floating_point, module.parameters()):
+        noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+        parameter.add_(0.05 * noise.to(parameter.dtype))
+    return module
+
+
+def _output(module: nn.Module, x: Tensor) -> Tensor:
+    output = module(x)
+    if not isinstance(output, Tensor) or output.shape[:1] != x.shape[:1]:
+        found = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
+        raise TacitError(f"a model must return a tensor with one row per record, {len(x)} here, got {found}")
+    return output
+
+
+def _check_losses(loss: RecordLoss, outputs: Tensor, y: Tensor, sizes: Sequence[int]) -> None:
+    """Raise if a loss does not return one number per record that depends on its own output only."""
+    for size in sizes:
+        with torch.no_grad():
+            together = loss(outputs[:size], y[:size])
+        if together.shape != (size,):
+            raise TacitError(
+                f"a loss must return one number per record, shape ({size},) here, got {tuple(together.shape)}; "
+                'use reduction="none"'
+            )
+        with torch.no_grad():
+            try:
+                separate = separate_losses(loss, outputs[:size], y[:size])
+            except RuntimeError as error:
+                raise TacitError(
+                    "the loss cannot be evaluated separately for each record with torch.vmap; "
+                    f"use tensor operations only: {error}"
+                ) from error
+        if _differ(together, separate):
+            raise TacitError(
+                "the loss of a record depends on the other records of the batch; use a loss that does not mix them"
+            )
+
+
+def _differ(one: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors differ by more than rounding errors."""
+    if one.shape != other.shape:
+        return True
+    one, other = one.double(), other.double()
+    largest = one[one.isfinite()].abs().max() if bool(one.isfinite().any()) else 0.0
+    return not torch.allclose(one, other, rtol=0, atol=_TOLERANCE * float(largest), equal_nan=True)

@@ -7,9 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from tacit.errors import TacitError
+from tacit.tasks.models.per_record import per_record
 from tacit.tasks.models.registry import models
 
 
+@per_record
 class NonconvexLogistic(nn.Module):
     """log(1 + exp(−b aᵀx)) + reg · Σ x² / (1 + x²) for labels b = ±1, here the classes 0 and 1, and weights x."""
 

@@ -5,6 +5,7 @@ import math
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tacit.tasks.models.per_record import per_record
 from tacit.tasks.models.registry import Size, image_shape, models
 
 
@@ -13,6 +14,7 @@ def _norm(channels: int) -> nn.GroupNorm:
     return nn.GroupNorm(math.gcd(channels, min(16, max(1, channels // 4))), channels)
 
 
+@per_record
 class ResidualBlock(nn.Module):
     """relu(norm(conv(relu(norm(conv x)))) + shortcut x)."""
 
@@ -31,6 +33,7 @@ class ResidualBlock(nn.Module):
         return F.relu(h + self.shortcut(x))
 
 
+@per_record
 class ResNet(nn.Module):
     """A 3×3 convolution, stages that halve the image and double the channels, mean over pixels, a linear layer."""
 

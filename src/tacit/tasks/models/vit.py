@@ -4,9 +4,11 @@ import torch
 from torch import Tensor, nn
 
 from tacit.errors import TacitError
+from tacit.tasks.models.per_record import per_record
 from tacit.tasks.models.registry import Size, image_shape, models
 
 
+@per_record
 class PositionEmbedding(nn.Module):
     """Adds one learned vector per position. It is a module so that the ghost engine can observe its calls."""
 
@@ -18,8 +20,9 @@ class PositionEmbedding(nn.Module):
         return x + self.weight
 
 
+@per_record
 class Attention(nn.Module):
-    """softmax(q kᵀ / √width) v, in several heads."""
+    """softmax(q kᵀ / √width) v over the positions of records (B, positions, width), in several heads."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -27,12 +30,13 @@ class Attention(nn.Module):
         self.q, self.k, self.v, self.out = (nn.Linear(width, width) for _ in range(4))
 
     def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (layer(x).unflatten(-1, (self.heads, -1)).transpose(-3, -2) for layer in (self.q, self.k, self.v))
+        q, k, v = (layer(x).unflatten(2, (self.heads, -1)).transpose(1, 2) for layer in (self.q, self.k, self.v))
         weights = torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, dim=-1)
-        mixed: Tensor = self.out((weights @ v).transpose(-3, -2).flatten(-2))
+        mixed: Tensor = self.out((weights @ v).transpose(1, 2).flatten(2))
         return mixed
 
 
+@per_record
 class TransformerBlock(nn.Module):
     """x + attention(norm x), then x + mlp(norm x)."""
 
@@ -48,6 +52,7 @@ class TransformerBlock(nn.Module):
         return x
 
 
+@per_record
 class ViT(nn.Module):
     """Embedding of patches, transformer blocks, mean over positions, a linear layer."""
 

@@ -1,0 +1,101 @@
+"""The training records of the hosted nodes, and the sums of gradients over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from tacit.errors import TacitError
+from tacit.privacy import Draw
+from tacit.tasks.batch_loader import BatchLoader
+from tacit.tasks.clip import Clip
+from tacit.tasks.data import Dataset
+from tacit.tasks.model import Model
+
+
+class Records:
+    """The only object of a task from which records can be read. Algorithms do not get it.
+
+    Attributes:
+        data: The training and test records.
+        shards: The indices of each hosted node's training records.
+    """
+
+    def __init__(self, model: Model, data: Dataset, shards: Sequence[npt.NDArray[np.int64]]) -> None:
+        self._model, self.data, self.shards = model, data, shards
+        self._loader = BatchLoader(data, shards)
+
+    def of_nodes(self, rows: Sequence[int]) -> tuple[Dataset, list[npt.NDArray[np.int64]]]:
+        """Return copies of some nodes' records, and their shards in it."""
+        parts = [self.shards[row] for row in rows]
+        records, positions = np.unique(np.concatenate(parts), return_inverse=True)
+        return self.data.subset(records), np.split(positions, np.cumsum([len(part) for part in parts])[:-1])
+
+    def gradient_sum(
+        self,
+        params: Tensor,
+        drawn: Draw,
+        clip: Clip | None,
+        before: Tensor | None = None,
+        distinct: int | None = None,
+    ) -> Tensor:
+        """Return Σ_b weight_b ∇ℓ_b over each node's drawn records, clipped, plus the gradient of the weight decay.
+
+        A record whose clipped gradient is not finite counts as 0, which is within the bound: an overflow must not
+        stop the run, because the stop would reveal the record.
+        """
+        value, model = torch.empty_like(params), self._model
+        for rows, x, y in self._loader.batches(drawn, distinct):
+            weight, earlier = drawn.weight[rows, : y.shape[1]], None if before is None else before[rows]
+            bound = None if clip is None else clip.for_nodes(rows)
+            part = model.gradient_sum(params[rows], x, y, weight, bound, value[rows], earlier)
+            if bound is not None and not bool(part.sum().isfinite()):
+                self._sum_of_finite(params[rows], x, y, weight, bound, value[rows], earlier)
+        if model.weight_decay:  # depends on no record, so it is not clipped
+            value.add_(params if before is None else params - before, alpha=model.weight_decay)
+        return value
+
+    def _sum_of_finite(
+        self, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, clip: Clip, out: Tensor, before: Tensor | None
+    ) -> None:
+        """Sum again without the records whose own clipped gradient is not finite.
+
+        Whether a record is left out depends on this record and on the parameters only. Where even records of zeros
+        have no finite gradient, the sum is 0.
+        """
+        model, alone, one = self._model, torch.empty_like(params), torch.ones_like(weight[:, :1])
+        is_finite = torch.empty_like(weight, dtype=torch.bool)
+        for k in range(y.shape[1]):
+            model.gradient_sum(params, x[:, k : k + 1], y[:, k : k + 1], one, clip, alone, before)
+            is_finite[:, k] = alone.isfinite().all(1)
+        x = torch.where(is_finite.view(*is_finite.shape, *[1] * (x.dim() - 2)), x, torch.zeros_like(x))
+        model.gradient_sum(params, x, y, weight * is_finite, clip, out, before)
+        out[~out.isfinite().all(1)] = 0.0
+
+    def all_of_each_node(self, dtype: torch.dtype) -> Draw:
+        """Return the draw of all records, weighted for the mean over each node."""
+        sizes = torch.tensor([[len(shard)] for shard in self.shards])
+        positions = torch.arange(self._loader.records.shape[1])
+        return Draw(positions.repeat(len(sizes), 1), (positions < sizes).to(dtype) / sizes)
+
+    def limit_lengths(self, longest: float) -> None:
+        """Scale training records that are longer than `longest` (L2 norm) down to it, for gradients only.
+
+        Norms up to 1e-6 above it count as rounding errors: such records stay as they are, bit for bit.
+        """
+        x = self.data.x
+        norms = torch.linalg.vector_norm(x.flatten(1), dim=1, dtype=torch.float64)
+        factors = torch.where(norms > longest * (1 + 1e-6), longest / norms, 1.0).to(x.dtype)
+        shortened = replace(self.data, x=x * factors.view(-1, *[1] * (x.dim() - 1)))
+        self._loader = BatchLoader(shortened, self.shards)
+
+
+def refuse_gradient(*args: object, **kwargs: object) -> NoReturn:
+    """Stand in for `Task.gradient` before a run begins."""
+    raise TacitError("Gradients can be computed in start and round only: bind must not depend on the records")
