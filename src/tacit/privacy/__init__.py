@@ -3,7 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from tacit.privacy.accounting import calibrate, epsilon, guarantee, joint_epsilon
+from tacit.privacy.accounting import calibrate, epsilon, epsilon_lower_bound, guarantee, joint_epsilon
 from tacit.privacy.adversary import Adversary, Coalition, Eavesdropper, MetricReader, ModelHolder
 from tacit.privacy.bounded import Bounded, ReleaseContext
 from tacit.privacy.budget import Budget
@@ -80,6 +80,7 @@ __all__ = [
     "calibrate_noise",
     "declares",
     "epsilon",
+    "epsilon_lower_bound",
     "epsilon_to_mu",
     "guarantee",
     "joint_epsilon",

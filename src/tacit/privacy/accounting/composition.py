@@ -39,7 +39,7 @@ def epsilon_of_losses(counts: LossCounts, delta: float, relation: Relation, tole
     pure = _sum_of_largest(counts)
     if delta < _NEGLIGIBLE_DELTA or not counts or _MEANINGLESS_EPSILON < pure < math.inf:
         return pure
-    counts = _merged(counts)
+    counts = merge_unsampled(counts)
     if len(counts) == 1:
         only, count = next(iter(counts.items()))
         exact = only.law.epsilon(only.mu, delta) if count == only.rate == 1 else None
@@ -58,7 +58,7 @@ def _sum_of_largest(counts: LossCounts) -> float:
     )
 
 
-def _merged(counts: LossCounts) -> LossCounts:
+def merge_unsampled(counts: LossCounts) -> LossCounts:
     """Replace the losses without sampling by one per law, where their composition has a closed form."""
     unsampled: dict[PrivacyLoss, dict[float, int]] = {}
     for loss, count in counts.items():

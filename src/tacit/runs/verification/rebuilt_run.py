@@ -111,7 +111,7 @@ def _check_part(part: LedgerEvidence, planned: list[Release], partial: list[Rele
     for what, keys in lists.items():
         if keys:
             step, purpose = min(keys)
-            findings.differences.append(f'{part.name}: {len(keys)} {what}, the first is "{purpose}" of step {step}')
+            findings.differences.append(f'{part.name}: {what} ({len(keys)}, the first is "{purpose}" of step {step})')
 
 
 def _alike(one: Release, other: Release) -> bool:
