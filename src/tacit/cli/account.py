@@ -126,7 +126,7 @@ def _sampling(kind: str | None, sample_rate: float | None, relation: RelationOpt
         if abs(rate * batches - 1) > 0.01:
             raise TacitError(f"--sample-rate must be 1 / (number of batches) for {kind} sampling, got {sample_rate}")
         rate = 1 / batches
-    if scheme.attained_rate(rate) > rate:
+    if not scheme.is_random and rate < 1:
         raise TacitError(f"--sampling {kind} uses all records, got --sample-rate {sample_rate}: omit it")
     return Sampling(kind, np.array([rate]), scheme.relations[0] if relation is None else relation.value)
 
