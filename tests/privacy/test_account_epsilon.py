@@ -15,7 +15,7 @@ from tacit.privacy.accounting.composition import compose_losses
 from tacit.privacy.accounting.losses import LossCounts, SampledLoss
 from tacit.privacy.accounting.pld import loss_distribution
 from tacit.privacy.gdp import delta_of, mu_to_epsilon
-from tests.privacy.oracles_accounting import bracket, gaussian_delta, laplace_delta
+from tests.privacy.oracles_accounting import bracket, compose, gaussian_delta, laplace_delta, pair, sampled
 from tests.privacy.streams import poisson, repeated, sampling, stream, without_replacement
 
 
@@ -143,6 +143,21 @@ def test_replace_one_dominates_both_single_directions():
     for multiplier, rate, count in ((0.7, 0.05, 50), (1.5, 0.3, 20)):
         replaced = epsilon(poisson(multiplier, rate, count, relation="replace-one"), 1e-5)
         assert replaced >= epsilon(poisson(multiplier, rate, count), 1e-5) * (1 - 0.007)
+
+
+@pytest.mark.parametrize(
+    ("multiplier", "rate", "count", "delta"), [(2.0, 0.5, 2, 0.1), (1.0, 0.7, 2, 0.3), (5.0, 0.5, 4, 0.01)]
+)
+def test_adding_a_record_can_cost_more_than_removing_one(multiplier, rate, count, delta):
+    """Laplace noise with large δ: ε of both relations is the larger of the two directions."""
+    base, step = pair("laplace", multiplier, 100_001), 2e-5
+    masses, low, _ = sampled(base, rate, "add")
+    added = compose(masses, low, False, count, delta, step)
+    masses, _, high = sampled(base, rate, "remove")
+    removed = compose(masses, high, True, count, delta, step)
+    assert added > 1.04 * removed
+    found = epsilon(poisson(multiplier, rate, count, "laplace"), delta)
+    assert added - 1e-9 <= found <= 1.01 * added + 1e-3
 
 
 def test_rate_1_equals_no_sampling():
