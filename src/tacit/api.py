@@ -40,6 +40,7 @@ def train(
     evaluate_every: int | None = None,
     out: str | Path | None = None,
     resume: bool = False,
+    extend: int = 0,
     progress: bool = False,
     observers: Sequence[Observer] = (),
 ) -> Run:
@@ -68,7 +69,9 @@ def train(
             `epsilon`.
         evaluate_every: Rounds between two evaluations; by default there are about 20 evaluations.
         out: A new folder for config, ledger, history, models, checkpoint and report. By default nothing is written.
-        resume: Continue the run in `out` from its last checkpoint, with the same arguments as before.
+        resume: Continue the run in `out` from its last checkpoint, with the same arguments as before. Other settings
+            or other records than those in the run's ledger are refused.
+        extend: With `resume`, continue the run for so many more rounds, with the same noise, schedules and budget.
         progress: Show progress on standard error.
         observers: Notified of the start, every round, every evaluation and the end (`tacit.Observer`).
 
@@ -100,13 +103,15 @@ def train(
     )
     if resume and out is None:
         raise TacitError("resume=True needs out=, the folder of the run to resume")
+    if extend < 0 or (extend and not resume):
+        raise TacitError(f"extend must be a number of rounds to add and needs resume=True, got {extend}")
     refuse_graph_method(config)
     if not isinstance(data, str | Dataset):
         data = Dataset.from_arrays(*data, split=fitting_split(batch_relation(config.batch)))
     parts = _objects(data, sharding, model, graph, algorithm)
     folder = None if out is None else Path(out)
-    bar = [ProgressBar()] if progress else []
-    return from_config(config, parts, out=folder, resume=resume, observers=[*bar, ReportPage(), *observers]).go()
+    followers = [*([ProgressBar()] if progress else []), ReportPage(), *observers]
+    return from_config(config, parts, out=folder, resume=resume, extend=extend, observers=followers).go()
 
 
 def refuse_graph_method(config: Config) -> None:

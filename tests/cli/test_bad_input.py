@@ -118,7 +118,10 @@ def test_invalid_values_are_refused(tacit, change, words):
 
 
 def test_a_budget_needs_noise(tacit):
-    refused(tacit("train", *SGP, *setting("privacy.budget=1")), "SGP sends values without noise")
+    refused(
+        tacit("train", *SGP, *setting("privacy.budget=1")),
+        "SGP cannot run with a privacy budget, because values leave the nodes without noise",
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,9 @@ from tests.cli.conftest import NO_TARGET, QUICK, setting
 def test_report_of_one_run_and_of_several(tacit, tmp_path):
     for name in ("one", "two"):
         assert tacit("train", *QUICK, *NO_TARGET, *setting("algorithm.noise_multiplier=2"), "--out", name).code == 0
-    before = (tmp_path / "one/report.html").read_bytes()
     (tmp_path / "one/report.html").unlink()
     assert tacit("report", "one").out == "Report: one/report.html\n"
-    assert (tmp_path / "one/report.html").read_bytes() == before
+    assert "<dt>Verified</dt>" in (tmp_path / "one/report.html").read_text()
     assert tacit("report", "one", "two", "--out", "both.html").code == 0
     assert "2 runs compared" in (tmp_path / "both.html").read_text()
 

@@ -23,6 +23,8 @@ PRIVACY = {"claimed", "guaranteed", "delta", "unit", "relation", "adversary", "r
     "assumes",
     "per_round",
     "claimed_for",
+    "simulated",
+    "covers_models",
 }
 OWN = Path(__file__).parents[1] / "runs/own.py"
 
@@ -32,7 +34,8 @@ def test_command_without_arguments_runs_the_example(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "Dyn-D²P, 10 nodes, 200 rounds: accuracy 86.1 %, loss 0.628",
-        "Guaranteed ε = 2.994, δ = 0.0001 per record (add or remove one), against an eavesdropper on every link",
+        "Guaranteed (simulated) ε = 2.994, δ = 0.0001 per record (add or remove one), "
+        "against an eavesdropper on every link",
         "SIMULATION: the noise is derived from seed 0, so this run protects nobody.",
         "Results: runs/example. Report: runs/example/report.html",
     ]

@@ -91,6 +91,38 @@ def test_killed_interrupted_and_resumed_workers_equal_one_process(tacit, tmp_pat
     pages = [RunRecord.read(folder) for folder in (parts[0], one)]
     assert pages[0].releases == pages[1].releases  # from the ledgers of all ranks
     assert (parts[0] / "report.html").is_file()
+    check_verification(tacit, tmp_path)
+
+
+def check_verification(tacit, folder):
+    ended = tacit("verify", "run")
+    assert (ended.code, "300 releases of 5 nodes" in ended.out) == (0, True), ended.out
+    ledger = folder / "run/rank-1/ledger.sqlite"
+    ledger.rename(folder / "aside")
+    ended = tacit("verify", "run")
+    assert ended.code == 1
+    assert "1 of 2 ledgers are here: those of all processes are needed" in ended.out
+    (folder / "aside").rename(ledger)
+    models = folder / "run/rank-1/models.safetensors"
+    models.write_bytes(models.read_bytes()[:-1] + b"x")
+    assert "rank-1/models.safetensors was changed after the run had ended" in tacit("verify", "run").out
+
+
+def test_extended_workers_stop_together_at_the_budget(tacit, tmp_path):
+    """The noise is calibrated for 6 rounds at ε = 2, and the budget of 2.5 admits some more."""
+    spend = [*QUICK, *setting("algorithm=const-d2p", "privacy.epsilon=2", "privacy.budget=2.5", "privacy.delta=1e-4")]
+    code, _, errors = run("--workers", "2", "--out", "run", *spend, folder=tmp_path)
+    assert code == 0, errors
+    extended = ("--resume", "run", "--extend", "20")
+    code, out, errors = run("--workers", "2", *extended, folder=tmp_path)
+    assert code == 0, errors
+    result = json.loads(out)
+    assert 6 < result["rounds"] < 26
+    assert result["stopped"].startswith("The privacy budget ε = 2.5, δ = 0.0001 ends before step ")
+    assert tacit("train", "--out", "whole", *spend).code == 0
+    whole = json.loads(tacit("train", "--resume", "whole", "--extend", "20", "--json").out)
+    assert (result["rounds"], result["privacy"]) == (whole["rounds"], whole["privacy"])
+    assert tacit("verify", "run", "whole").code == 0
 
 
 def test_values_that_are_not_finite_are_reported_once(tmp_path):

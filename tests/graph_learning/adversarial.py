@@ -44,13 +44,13 @@ def recorded(monkeypatch, replay=None):
     releases = []
     add_noise = Gaussian.add_noise
 
-    def record(self, bounded, scale, *, strict=True):
-        exact = bounded.value.clone()
+    def record(self, value, scale, bounded, *, strict=True):
+        exact = value.clone()
         if replay is None:
-            add_noise(self, bounded, scale, strict=strict)
+            add_noise(self, value, scale, bounded, strict=strict)
         else:
-            bounded.value.copy_(replay[len(releases)][2])
-        releases.append((exact, bounded.sensitivity.copy(), bounded.value.clone()))
+            value.copy_(replay[len(releases)][2])
+        releases.append((exact, bounded.sensitivity.copy(), value.clone()))
 
     with monkeypatch.context() as patch:
         patch.setattr(Gaussian, "add_noise", record)

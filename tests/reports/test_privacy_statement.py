@@ -27,7 +27,7 @@ def statement(record, **privacy):
 def test_statement_has_every_fact(changing):
     items = statement(changing)
     assert list(items) == [
-        "Guaranteed ε",
+        "Guaranteed (simulated) ε",
         "Claimed ε",
         "δ",
         "Protected unit",

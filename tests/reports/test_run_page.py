@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -13,6 +14,11 @@ from tacit.reports import ReportPage, RunRecord, render_run_page, write_run_page
 from tacit.reports.graph_layout import MAX_NODES, graph_layout
 from tacit.reports.run_page import different_settings, node_summary, node_table
 from tests.runs.cases import interrupt_after, small
+
+
+def without_verification(html):
+    head, tail = html.split('<section class="card" id="verification">')
+    return head + tail.split("</section>", 1)[1]
 
 
 @pytest.fixture(scope="session")
@@ -27,13 +33,31 @@ def test_every_run_has_a_report(finished):
         assert 'src="http' not in html
 
 
-def test_report_can_be_written_again_without_models_and_checkpoint(finished, tmp_path):
+def test_report_of_a_moved_run_is_verified_and_shows_the_same(finished, tmp_path):
     moved = shutil.copytree(finished["changing"], tmp_path / "changing")
-    before = (moved / "report.html").read_text()
-    (moved / "models.safetensors").unlink()
-    (moved / "checkpoint.safetensors").unlink()
-    (moved / "report.html").unlink()
-    assert write_run_page([moved], moved / "report.html").read_text() == before
+    before, after = (moved / "report.html").read_text(), write_run_page([moved], moved / "report.html").read_text()
+    assert without_verification(after) == without_verification(before)
+    assert f"<dt>Verified</dt><dd>{datetime.now(UTC):%Y-%m-%d} (UTC)." in after
+    assert "<dt>Not verified</dt><dd>Written by the run at its end." in before
+
+
+def test_report_without_models_and_checkpoint_is_refused(finished, tmp_path):
+    copy = shutil.copytree(finished["changing"], tmp_path / "changing")
+    (copy / "models.safetensors").unlink()
+    (copy / "checkpoint.safetensors").unlink()
+    with pytest.raises(TacitError, match=r"checkpoint.safetensors is missing\n  models.safetensors is missing"):
+        write_run_page([copy], copy / "report.html")
+
+
+def test_page_shows_start_end_software_and_extensions(finished, tmp_path):
+    folder = tmp_path / "run"
+    small(out=folder, observers=[ReportPage()]).go()
+    small(out=folder, resume=True, extend=3, observers=[ReportPage()]).go()
+    html = write_run_page([folder], tmp_path / "page.html").read_text()
+    for text in ("Started 2", "resumed 1 time.", "Tacit 0.", "By 3 rounds after round 12", "(simulated)"):
+        assert text in html, text
+    both = write_run_page([folder, finished["plain"]], tmp_path / "both.html").read_text()
+    assert both.count("<dt>Verified</dt>") == 2
 
 
 def test_numbers_of_the_nodes_add_up_to_those_of_the_run(changing):

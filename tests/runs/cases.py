@@ -15,9 +15,9 @@ SMALL = {
 }
 
 
-def small(*, out=None, resume=False, observers=(), **changes):
+def small(*, out=None, resume=False, extend=0, observers=(), **changes):
     """The run of the small config, with whole sections or keys replaced."""
-    return from_config(Config.parse(SMALL | changes), out=out, resume=resume, observers=observers)
+    return from_config(Config.parse(SMALL | changes), out=out, resume=resume, extend=extend, observers=observers)
 
 
 class AfterRound(Observer):

@@ -1,6 +1,9 @@
 """A run that is interrupted and resumed equals the uninterrupted run, bit for bit."""
 
 import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -8,6 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tacit.errors import TacitError
+from tests.runs import own
 from tests.runs.cases import SMALL, AfterRound, assert_same, interrupt_after, interrupt_verb, small
 
 OVER_DPPS = {"noise_rate": 0.01, "clip": 0.5, "sync_every": 3, "sensitivity": "certified"}
@@ -179,7 +183,53 @@ def test_checkpoint_of_another_run_is_refused(stopped, changes, tmp_path):
 
 
 def test_different_config_is_refused_with_the_key_that_differs(stopped):
-    refused(stopped, "seed is 0 there, got 1", seed=1)
+    refused(stopped, "contains another run: ", "seed is 0 in the ledger, got 1", seed=1)
+    changes = {"data": {"name": "digits", "limit": 500}, "privacy": {"delta": 1e-5}}
+    refused(stopped, "data.limit is not set in the ledger, got 500; privacy.delta is 0.0001 in the ledger", **changes)
+    refused(stopped, "rounds is 12 in the ledger, got 20. To continue a run beyond its rounds", rounds=20)
+
+
+def test_ledger_decides_and_not_the_config_file(stopped):
+    """Someone who edits config.toml and passes the same settings continues another run."""
+    text = (stopped / "config.toml").read_text()
+    (stopped / "config.toml").write_text(text.replace("lr = 0.5", "lr = 0.7"))
+    refused(stopped, "algorithm.lr is 0.5 in the ledger, got 0.7", algorithm=SMALL["algorithm"] | {"lr": 0.7})
+
+
+def test_other_records_of_the_same_form_are_refused(tmp_path):
+    rows = "".join(f"{i},{i % 7},{'yes' if i % 3 else 'no'}\n" for i in range(200))
+    changes = {"data": {"name": "csv", "path": str(tmp_path / "records.csv"), "label": "y"}}
+    (tmp_path / "records.csv").write_text("a,b,y\n" + rows)
+    small(**changes, out=tmp_path / "run", observers=[interrupt_after(7)]).go()
+    (tmp_path / "records.csv").write_text("a,b,y\n" + rows.replace(",2,", ",3,"))
+    refused(tmp_path / "run", "training records differ from those of the run", **changes)
+    (tmp_path / "records.csv").write_text("a,b,y\n" + rows)
+    assert small(**changes, out=tmp_path / "run", resume=True).go().t == 12
+
+
+def test_changed_code_of_an_algorithm_is_refused(tmp_path):
+    code = Path(own.__file__).read_text()
+    (tmp_path / "mine.py").write_text(code)
+    changes = {"algorithm": {"name": f"{tmp_path}/mine.py:Mine"}}
+    small(**changes, out=tmp_path / "run", observers=[interrupt_after(7)]).go()
+    (tmp_path / "mine.py").write_text(code + "# changed\n")
+    refused(tmp_path / "run", "the contents of the file of the algorithm differ", **changes)
+
+
+def test_ledger_without_facts_is_refused(stopped):
+    with closing(sqlite3.connect(stopped / "ledger.sqlite")) as database:
+        database.execute("DELETE FROM fact")
+        database.commit()
+    refused(stopped, "ledger.sqlite was written by another version of Tacit")
+
+
+def test_result_of_an_earlier_end_is_removed_when_the_run_continues(stopped):
+    assert (stopped / "result.json").is_file()
+    run = small(out=stopped, resume=True, observers=[AfterRound(8, lambda run: seen.extend(run.out.iterdir()))])
+    assert (stopped / "result.json").is_file()
+    seen = []
+    run.go()
+    assert "result.json" not in {path.name for path in seen}
 
 
 def test_missing_checkpoint_is_refused(stopped):

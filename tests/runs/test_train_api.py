@@ -95,7 +95,7 @@ def test_train_into_a_folder_and_resume(tmp_path, monkeypatch):
     assert_same(resumed, quick(module, data, graph=nx.cycle_graph(4)))
     with pytest.raises(tacit.TacitError, match="is not empty"):
         quick(module, data, **given)
-    with pytest.raises(tacit.TacitError, match="seed is 0 there, got 1"):
+    with pytest.raises(tacit.TacitError, match="seed is 0 in the ledger, got 1"):
         quick(module, data, resume=True, seed=1, **given)
 
 
@@ -104,7 +104,7 @@ def test_progress_goes_to_standard_error(capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert "round 6 of 6" in err
-    assert "guaranteed ε" in err
+    assert "guaranteed (simulated) ε" in err
 
 
 @pytest.mark.parametrize(
@@ -124,6 +124,7 @@ def test_progress_goes_to_standard_error(capsys):
         ({"sampling": "poison"}, "batch.sampling = 'poison' should be"),
         ({"graph": nx.empty_graph(4)}, "4 components"),
         ({"resume": True}, "resume=True needs out"),
+        ({"extend": 5}, "extend must be a number of rounds to add and needs resume=True, got 5"),
     ],
 )
 def test_bad_input(given, words):

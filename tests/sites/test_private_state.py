@@ -124,7 +124,7 @@ def test_seed_is_refused_where_a_key_exists(node):
 def test_only_seeded_noise_is_called_a_simulation(node):
     """Noise from a secret key is repeatable too, but not a simulation."""
     part = build_site(SiteConfig.load(node))
-    assert "SIMULATION" not in (PrivacyMeter(part.task, part.algorithm, part.delta).planned().note or "")
+    assert "SIMULATION" not in (PrivacyMeter(part.task, part.algorithm, part.delta).spent(0).note or "")
     change_toml(node, noise_seed=5, state="other")
     part = build_site(SiteConfig.load(node))
-    assert "SIMULATION" in PrivacyMeter(part.task, part.algorithm, part.delta).planned().note
+    assert "SIMULATION" in PrivacyMeter(part.task, part.algorithm, part.delta).spent(0).note

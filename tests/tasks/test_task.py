@@ -162,3 +162,21 @@ def test_weight_decay_is_not_clipped():
     assert torch.allclose(decaying.full_gradient(params[0]), task.full_gradient(params[0]) + 0.3 * params[0], atol=1e-6)
     with pytest.raises(TacitError, match="weight_decay must be finite and at least 0"):
         digits_task(weight_decay=-1.0)
+
+
+@pytest.mark.parametrize("parts", [[[0, 1, 2], [2, 3]], [[0, 1, 1], [2, 3]]])
+def test_overlapping_shards_are_refused(parts):
+    """A record that stands twice would count twice."""
+    task = quadratic_task(2, records=3)
+    shards = [np.array(part) for part in parts]
+    with pytest.raises(TacitError, match="every record must belong to at most one node, once"):
+        Task(task.model, task.data, shards)
+    assert Task(task.model, task.data, shards, repeats=True).n == 2
+
+
+def test_noise_is_secret_unless_a_seed_is_given():
+    task = quadratic_task(2, records=3)
+    first, second = (Task(task.model, task.data, task.shards) for _ in range(2))
+    assert not first.noise.simulated
+    assert not torch.equal(first.noise.words("x", first.nodes, 0, 4), second.noise.words("x", second.nodes, 0, 4))
+    assert torch.equal(first.public.words("x", first.nodes, 0, 4), second.public.words("x", second.nodes, 0, 4))

@@ -1,9 +1,11 @@
 """The adversaries section of a run's report."""
 
 import json
+import shutil
 
 import pytest
 
+from tacit.errors import TacitError
 from tacit.reports import ReportPage, RunRecord, render_run_page, write_run_page
 from tacit.runs import Config, from_config
 from tests.reports.test_browser import INVALID_PLOTLY
@@ -64,9 +66,8 @@ def test_a_run_without_noise_has_no_epsilon_against_anyone(tmp_path):
     assert section.count("<strong>none</strong>: values leave the nodes without noise.") == 5
 
 
-def test_a_folder_without_threats_json_still_has_a_report(mixed, tmp_path):
-    (mixed / "threats.json").rename(tmp_path / "aside.json")
-    try:
-        assert 'id="adversaries"' not in write_run_page([mixed], tmp_path / "page.html").read_text()
-    finally:
-        (tmp_path / "aside.json").rename(mixed / "threats.json")
+def test_a_folder_without_its_threats_json_is_refused(mixed, tmp_path):
+    copy = shutil.copytree(mixed, tmp_path / "copy")
+    (copy / "threats.json").unlink()
+    with pytest.raises(TacitError, match=r"threats.json is missing"):
+        write_run_page([copy], tmp_path / "page.html")

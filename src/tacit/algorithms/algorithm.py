@@ -111,6 +111,12 @@ class Algorithm(ABC, Generic[S]):
         """Return the same algorithm for a run of `rounds` rounds."""
         return replace(self, rounds=rounds)
 
+    def check_extension(self, rounds: int) -> None:
+        """Raise TacitError if the algorithm cannot continue to `rounds` rounds, more than it was made for.
+
+        Schedules continue as they are defined: the algorithm's own `rounds` stay the same.
+        """
+
     def bind(self, task: Task, graph: Graph) -> Self:
         """Return the same algorithm with the noise level that its parameters mean for this task and graph."""
         return self

@@ -93,6 +93,14 @@ class D2P(Algorithm[PushSumState]):
                 schedule(rounds - 1, rounds)  # raises now if the schedule has too few values
         return super().with_rounds(rounds)
 
+    def check_extension(self, rounds: int) -> None:
+        for key, schedule in {"clip": self.clip, "noise_multiplier": self.noise}.items():
+            if isinstance(schedule, Listed) and len(schedule.values) < rounds:
+                raise TacitError(
+                    f"{self.title}: algorithm.{key} has {len(schedule.values)} values, so the run cannot be extended "
+                    f"to {rounds} rounds"
+                )
+
     def start(self, task: Task, graph: Graph) -> PushSumState:
         x, local = task.split(task.initial())
         return PushSumState(x, torch.ones(task.n, dtype=x.dtype), local)

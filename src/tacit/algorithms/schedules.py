@@ -59,6 +59,8 @@ class Listed:
                 raise TacitError(f"all values of a schedule must be positive and finite, got {value}")
 
     def __call__(self, k: int, K: int) -> float:
-        if len(self.values) < K:
-            raise TacitError(f"the schedule has {len(self.values)} values for {K} rounds: add a value for every round")
+        if len(self.values) < max(K, k + 1):
+            raise TacitError(
+                f"the schedule has {len(self.values)} values for {max(K, k + 1)} rounds: add a value for every round"
+            )
         return self.values[k]

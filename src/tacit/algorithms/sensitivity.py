@@ -20,7 +20,7 @@ from tacit.networks import Network
 from tacit.privacy import Bounded
 
 _ROUNDING_TOLERANCE = 1.01  # vectors and distances are rounded, so the real sensitivity may exceed its bound slightly
-_MAX_TABLE_ROUNDS = 64  # up to this many rounds between synchronisations, all coefficients τ are tabulated
+MAX_TABLE_ROUNDS = 64  # up to this many rounds between synchronisations, all coefficients τ are tabulated
 
 
 class SensitivityMode(ABC):
@@ -149,7 +149,7 @@ class CertifiedSensitivity(SensitivityMode):
             raise TacitError(
                 f'no sensitivity can be certified on "{graph.name}", which is not periodic: use another graph'
             )
-        if rounds <= _MAX_TABLE_ROUNDS:
+        if rounds <= MAX_TABLE_ROUNDS:
             return cls(torch.from_numpy(graph.contractions(rounds - 1)), False, diameter)
         return cls(torch.tensor([graph.certified_constants()], dtype=torch.float64), True, diameter)
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from tacit.graphs import Graph
 from tacit.networks import Simulated
 from tacit.privacy import Privacy, Release, plan
-from tacit.runs import Config, Run, RunFolder, UserParts, from_config, read_table
+from tacit.runs import Config, Run, RunFolder, UserParts, from_config, storage
 from tacit.runs.metrics import metric
 from tacit.tasks import Dataset
 
@@ -189,7 +189,7 @@ def _is_covered(name: str, covers_models: bool) -> bool:
 
 def _public(path: Path, hidden: set[str]) -> Any:
     """The content of a file without times, and without the results in `hidden`."""
-    return {key: value for key, value in read_table(path).items() if key not in {*hidden, *_TIMES, "out"}}
+    return {key: value for key, value in storage.read_table(path).items() if key not in {*hidden, *_TIMES, "out"}}
 
 
 def _other_records(data: Dataset) -> Dataset:

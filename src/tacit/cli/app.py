@@ -57,6 +57,7 @@ def main() -> None:
         threats,
         train,
         up,
+        verify,
     )
 
     with warnings.catch_warnings():

@@ -19,7 +19,7 @@ def report(
         typer.Option(help="File to write. Default: report.html in the run folder; here for several runs."),
     ] = None,
 ) -> None:
-    """Write the report of a run, or one page that compares several runs."""
+    """Write the report of a run, or one page that compares several runs. Every run is verified first."""
     from tacit.reports import REPORT_FILE, write_run_page
 
     page = write_run_page(runs, out or (runs[0] / REPORT_FILE if len(runs) == 1 else Path(REPORT_FILE)))

@@ -15,6 +15,8 @@ from tacit.cli.privacy_lines import privacy_line, simulation_line
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     from tacit.networks import ProcessGroup
     from tacit.runs import Observer, Run
 
@@ -29,6 +31,12 @@ def train(
     delta: Annotated[float | None, typer.Option(help="δ; short for --set privacy.delta.")] = None,
     out_dir: Annotated[Path | None, typer.Option("--out", help="Folder of the run. Default: runs/NAME.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Folder of a stopped run to resume.")] = None,
+    extend: Annotated[
+        int, typer.Option(min=0, help="With --resume: add so many rounds, under the same noise, schedules and budget.")
+    ] = 0,
+    sign: Annotated[
+        Path | None, typer.Option(help="Ed25519 private key (PEM) to sign the finished run with; see docs/verify.md.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print only one JSON object.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Print the whole privacy statement.")] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes on this machine that share the nodes.")] = 1,
@@ -43,20 +51,40 @@ def train(
     settings = [*(set_ or []), *(f"{key}={value}" for key, value in asked.items() if value is not None)]
     if resume is not None and (config is not None or settings or out_dir is not None):
         raise TacitError("--resume uses the config of the run: remove CONFIG, --set, --epsilon, --delta and --out")
+    if extend and resume is None:
+        raise TacitError("--extend continues a run: add --resume RUN")
     if workers > 1 and not in_process_group():
         from tacit.runs import launch_workers
 
         raise typer.Exit(launch_workers(workers, sys.argv[1:]))
+    key = None if sign is None else _private_key(sign)
     with join_process_group(patience) as ranks:
-        run = _new(config, settings, out_dir, ranks) if resume is None else _stopped(resume, ranks)
+        run = _new(config, settings, out_dir, ranks) if resume is None else _stopped(resume, extend, ranks)
         result = run.go().result()
         if run.coordinator.is_leader:
+            if key is not None:
+                _sign(run, key)
             if as_json:
                 print_json(result)
             else:
                 _print_result(run, result, verbose)
     if run.interrupted:
         raise typer.Exit(INTERRUPTED)
+
+
+def _private_key(path: Path) -> Ed25519PrivateKey:
+    """Read the key before the run: a run of hours must not end with an unreadable key."""
+    from tacit.runs import load_private_key
+
+    return load_private_key(path)
+
+
+def _sign(run: Run, key: Ed25519PrivateKey) -> None:
+    from tacit.runs import verify
+
+    assert run.out is not None, "the command gives every run a folder"
+    with err.status("Verifying and signing"):
+        verify(run.out, sign=key).require()
 
 
 def _new(path: Path | None, settings: list[str], out: Path | None, ranks: ProcessGroup | None) -> Run:
@@ -74,14 +102,16 @@ def _new(path: Path | None, settings: list[str], out: Path | None, ranks: Proces
         return from_config(config, ranks=ranks, out=folder, observers=_observers(ranks))
 
 
-def _stopped(folder: Path, ranks: ProcessGroup | None) -> Run:
+def _stopped(folder: Path, extend: int, ranks: ProcessGroup | None) -> Run:
     from tacit.runs import Config, from_config
 
     config = (folder if ranks is None else ranks.folder(folder)) / "config.toml"
     if not config.is_file():
         raise TacitError(f"{folder} is not a run folder: {config} is missing")
     with _preparing("Preparing data, graph and the saved state", ranks):
-        return from_config(Config.load(config), ranks=ranks, out=folder, resume=True, observers=_observers(ranks))
+        return from_config(
+            Config.load(config), ranks=ranks, out=folder, resume=True, extend=extend, observers=_observers(ranks)
+        )
 
 
 def _preparing(what: str, ranks: ProcessGroup | None) -> AbstractContextManager[object]:
@@ -122,7 +152,7 @@ def _print_statement(run: Run) -> None:
     from tacit.reports import RunRecord, limitations, privacy_statement
 
     assert run.out is not None, "the command gives every run a folder"
-    record = RunRecord.read(run.out)
+    record = RunRecord.read_unverified(run.out)
     for item in privacy_statement(record):
         print_line(f"{item.term}: {item.text}")
     for line in limitations(record):

@@ -19,6 +19,7 @@ from tacit.runs import (
     from_config,
     has_ended,
     progress_counter,
+    resolved_config,
     run_in_parallel,
     storage,
 )
@@ -142,9 +143,11 @@ def _is_finished(run: SeedRun) -> bool:
     """Whether the folder contains the end of this run. A run with other settings there is an error."""
     if not (run.folder / "config.toml").is_file():
         return False
-    if Config.load(run.folder / "config.toml").as_dict() != run.config.as_dict():
+    if Config.load(run.folder / "config.toml") != resolved_config(run.config):
         raise TacitError(f"{run.folder} contains a run with other settings: choose another --out, or delete it")
     if not has_ended(run.folder):
         return False
-    result = FinishedRun.read(run.folder).result
+    result = FinishedRun.read_unverified(run.folder).result  # it is verified before its numbers are used
+    if result["rounds"] > run.config.rounds:
+        raise TacitError(f"{run.folder} contains a run that was extended: choose another --out, or delete it")
     return bool(result["rounds"] == run.config.rounds or result["stopped"])

@@ -3,6 +3,7 @@
 from tacit.graphs.analysis import largest_laplacian
 from tacit.graphs.base import HORIZON, Graph, graphs
 from tacit.graphs.custom import edges, from_networkx
+from tacit.graphs.digest import weights_digest
 from tacit.graphs.dropout import Dropout, drop
 from tacit.graphs.families import (
     complete,
@@ -45,4 +46,5 @@ __all__ = [
     "star",
     "torus",
     "uniform_out",
+    "weights_digest",
 ]

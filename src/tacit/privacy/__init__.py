@@ -10,6 +10,7 @@ from tacit.privacy.budget import Budget
 from tacit.privacy.declarations import declares
 from tacit.privacy.gdp import epsilon_to_mu, mu_to_epsilon
 from tacit.privacy.ledger import Ledger
+from tacit.privacy.ledger_facts import LedgerFacts, Mark, read_ledger
 from tacit.privacy.mechanisms import (
     NO_PRIVACY,
     AdditiveNoise,
@@ -51,6 +52,8 @@ __all__ = [
     "Gaussian",
     "Laplace",
     "Ledger",
+    "LedgerFacts",
+    "Mark",
     "Mechanism",
     "MetricReader",
     "ModelHolder",
@@ -78,6 +81,7 @@ __all__ = [
     "no_guarantee_reason",
     "outside_parts",
     "plan",
+    "read_ledger",
     "rounded_down",
     "rounded_up",
     "sampling_kinds",

@@ -22,6 +22,7 @@ from tacit.privacy.sampling import Relation, Sampling
 
 if TYPE_CHECKING:
     from tacit.privacy.budget import Budget
+    from tacit.privacy.ledger_facts import LedgerFacts
 
 Array = npt.NDArray[np.float64]
 
@@ -151,6 +152,13 @@ class Ledger:
         from tacit.privacy.dp_events import to_dp_events
 
         return to_dp_events(list(self.releases()))
+
+    @property
+    def facts(self) -> LedgerFacts:
+        """What the ledger records about the run besides its releases."""
+        from tacit.privacy.ledger_facts import LedgerFacts
+
+        return LedgerFacts(self._db, self._path)
 
     @property
     def unreleased(self) -> list[tuple[int, str]]:

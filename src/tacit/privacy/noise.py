@@ -76,6 +76,14 @@ class Noise:
             return None
         return f"SIMULATION: the noise is derived from seed {self.seed}, so this run protects nobody."
 
+    def keyed_digest(self, *parts: bytes | memoryview) -> str:
+        """Return a digest of private data. Without the key of the noise, no guess of the data can be tested with it."""
+        digest = hashlib.blake2b(key=self._key, digest_size=32, person=b"tacit digest")
+        for part in parts:
+            digest.update(f"{memoryview(part).nbytes} ".encode())
+            digest.update(part)
+        return digest.hexdigest()
+
     def words(
         self, purpose: str, nodes: npt.NDArray[np.int64], step: int | npt.NDArray[np.int64], count: int, first: int = 0
     ) -> Tensor:

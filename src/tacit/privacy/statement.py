@@ -71,7 +71,7 @@ class Privacy:
     @property
     def label(self) -> str:
         """The word that belongs before every guaranteed ε."""
-        return "Guaranteed (simulated)" if self.simulated else "Guaranteed"
+        return "Guaranteed (simulated)" if self.simulated and self.guaranteed is not None else "Guaranteed"
 
     def sentence(self) -> str:
         """Return the whole statement in words."""

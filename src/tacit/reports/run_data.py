@@ -10,10 +10,9 @@ import numpy as np
 import torch
 
 from tacit.reports.graph_layout import graph_layout
-from tacit.runs import Run, storage
+from tacit.runs import Run, record_files, storage
 from tacit.threats import analyse_threats
 
-NODES_FILE, GRAPH_FILE, THREATS_FILE = "nodes.csv", "graph.json", "threats.json"
 _MAX_TEST_WORK = 2e9  # nodes × test records × parameters, a few seconds
 _MAX_TESTED_NODES = 1000
 
@@ -23,9 +22,10 @@ def write_run_data(run: Run, folder: Path) -> None:
     rows = node_rows(run)
     if not run.coordinator.is_leader:
         return
-    storage.write_history(folder / NODES_FILE, rows)
-    storage.write_json(folder / GRAPH_FILE, graph_layout(run.network.graph))
-    storage.write_json(folder / THREATS_FILE, analyse_threats(run).as_dict())
+    storage.write_history(folder / storage.NODES_FILE, rows)
+    storage.write_json(folder / storage.GRAPH_FILE, graph_layout(run.network.graph))
+    storage.write_json(folder / storage.THREATS_FILE, analyse_threats(run).as_dict())
+    record_files(run.task.ledger, run.task.noise, folder, storage.REPORT_FILES)
 
 
 def node_rows(run: Run) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from tacit.reports.privacy_statement import limitations, privacy_statement
 from tacit.reports.run_panels import run_panels
 from tacit.reports.run_record import Row, RunRecord, flat_settings, read_records
 from tacit.reports.template import render_template
+from tacit.reports.verification_section import verification_items
 from tacit.runs import storage
 
 REPORT_FILE = "report.html"
@@ -21,7 +22,7 @@ _MAX_NODE_ROWS, _WORST_NODE_ROWS = 200, 50
 
 
 def write_run_page(folders: Sequence[Path], out: Path) -> Path:
-    """Write the page of the runs in `folders` to `out`."""
+    """Write the page of the runs in `folders` to `out`. Every run is verified first."""
     storage.write(out, render_run_page(read_records(folders)).encode())
     return out
 
@@ -42,6 +43,7 @@ def render_run_page(runs: Sequence[RunRecord]) -> str:
         colours=[series_colour(i) for i in range(len(runs))],
         statements=[privacy_statement(run) for run in runs],
         limitations=[limitations(run) for run in runs],
+        verifications=[verification_items(run) for run in runs],
         audits=audit_sections(runs[0]) if single else [],
         nodes=node_table(runs[0].nodes),
         summary=node_summary(runs[0].nodes),

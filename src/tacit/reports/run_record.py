@@ -10,9 +10,8 @@ from typing import Any
 
 from tacit.privacy import Ledger
 from tacit.reports.release_summary import ReleaseSummary, summarise_releases
-from tacit.reports.run_data import GRAPH_FILE, NODES_FILE, THREATS_FILE
 from tacit.reports.saved_audits import SavedAudits
-from tacit.runs import FinishedRun, ledger_files, read_table, require_files, storage
+from tacit.runs import FinishedRun, require_files, storage
 
 Row = dict[str, Any]
 
@@ -39,16 +38,16 @@ class RunRecord(FinishedRun):
 
     @classmethod
     def read_more(cls, folder: Path, result: dict[str, Any]) -> dict[str, Any]:
-        require_files(folder, NODES_FILE, GRAPH_FILE)
+        require_files(folder, storage.NODES_FILE, storage.GRAPH_FILE)
         more = {
             "name": result.get("site") or folder.resolve().name,
-            "nodes": storage.read_history(folder / NODES_FILE),
-            "graph": read_table(folder / GRAPH_FILE),
+            "nodes": storage.read_history(folder / storage.NODES_FILE),
+            "graph": storage.read_table(folder / storage.GRAPH_FILE),
             "releases": _read_releases(folder, result.get("processes", 1)),
             "audits": SavedAudits.read(folder),
         }
-        if (folder / THREATS_FILE).is_file():
-            more["threats"] = read_table(folder / THREATS_FILE)
+        if (folder / storage.THREATS_FILE).is_file():
+            more["threats"] = storage.read_table(folder / storage.THREATS_FILE)
         return more
 
 
@@ -75,7 +74,7 @@ def flat_settings(config: dict[str, Any]) -> dict[str, str]:
 
 def _read_releases(folder: Path, processes: int) -> list[ReleaseSummary]:
     """The releases in the ledgers of all processes; nothing if one ledger is missing, since a part would mislead."""
-    ledgers = ledger_files(folder)
+    ledgers = storage.ledger_files(folder)
     if len(ledgers) < processes:
         return []
     return summarise_releases(release for path in ledgers for release in Ledger(path).releases())

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from tacit.audit import AuditResult, OneRunAudit, TrialsAudit
 from tacit.errors import TacitError
 from tacit.registry import invalid
-from tacit.runs import read_table, storage
+from tacit.runs import storage
 
 AUDIT_FILE = "audit.json"
 
@@ -40,7 +40,7 @@ class SavedAudits:
     def read(cls, folder: Path) -> SavedAudits:
         """The audits of the run in `folder`."""
         path = folder / AUDIT_FILE
-        return cls.parse(read_table(path), path) if path.is_file() else cls()
+        return cls.parse(storage.read_table(path), path) if path.is_file() else cls()
 
     def including(self, result: AuditResult) -> SavedAudits:
         """These results with `result` in place of an earlier one of its kind."""

@@ -20,7 +20,7 @@ from tacit.runs.config import (
     validate_section,
 )
 from tacit.runs.evaluator import Evaluator
-from tacit.runs.finished_run import FinishedRun, has_ended, ledger_files, read_table, require_files
+from tacit.runs.finished_run import FinishedRun, has_ended, require_files
 from tacit.runs.observer import Observer, Row
 from tacit.runs.parallel import run_in_parallel
 from tacit.runs.parts import (
@@ -36,16 +36,18 @@ from tacit.runs.parts import (
 from tacit.runs.privacy_meter import PrivacyMeter, finite_or_none
 from tacit.runs.privacy_target import apply_privacy_target
 from tacit.runs.progress import ProgressBar, progress_counter
+from tacit.runs.recorded_facts import RecordedFacts
+from tacit.runs.resolved_config import resolved_config
 from tacit.runs.run import Run
-from tacit.runs.run_folder import RESULT_FILE, TRACE_FILE, RunFolder
+from tacit.runs.run_facts import record_end, record_files, record_run_start, record_start
+from tacit.runs.run_folder import RunFolder
+from tacit.runs.verification import Verification, fingerprint, load_private_key, load_public_key, verify
 from tacit.runs.workers import SynchronisedInterrupt, launch_workers
 
 __all__ = [
     "EXAMPLE_CONFIG",
     "PART_SECTIONS",
     "PYTHON_OBJECT_PREFIX",
-    "RESULT_FILE",
-    "TRACE_FILE",
     "Batch",
     "Checkpoint",
     "Config",
@@ -58,6 +60,7 @@ __all__ = [
     "PrivacyMeter",
     "PrivacyTarget",
     "ProgressBar",
+    "RecordedFacts",
     "RegularisationKeys",
     "Row",
     "Run",
@@ -65,6 +68,7 @@ __all__ = [
     "SharingKeys",
     "SynchronisedInterrupt",
     "UserParts",
+    "Verification",
     "apply_privacy_target",
     "apply_setting",
     "batch_relation",
@@ -74,16 +78,23 @@ __all__ = [
     "build_model",
     "build_task",
     "check_names",
+    "fingerprint",
     "finite_or_none",
     "from_config",
     "has_ended",
     "launch_workers",
-    "ledger_files",
+    "load_private_key",
+    "load_public_key",
     "progress_counter",
-    "read_table",
     "read_toml",
+    "record_end",
+    "record_files",
+    "record_run_start",
+    "record_start",
     "require_files",
+    "resolved_config",
     "run_in_parallel",
     "storage",
     "validate_section",
+    "verify",
 ]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tacit.algorithms import Algorithm
+from tacit.errors import TacitError
 from tacit.graphs import Graph, require
 from tacit.networks import Cluster, ClusterCoordinator, Coordinator, Costs, Network, ProcessGroup, Simulated
 from tacit.privacy import Ledger, Noise
@@ -27,6 +28,7 @@ from tacit.runs.parts import (
     check_shards,
 )
 from tacit.runs.privacy_target import apply_privacy_target
+from tacit.runs.resolved_config import resolved_config
 from tacit.runs.run import Run
 from tacit.runs.run_folder import RunFolder
 from tacit.tasks import Dataset, Model
@@ -39,6 +41,7 @@ def from_config(
     ranks: ProcessGroup | None = None,
     out: Path | None = None,
     resume: bool = False,
+    extend: int = 0,
     observers: Sequence[Observer] = (),
 ) -> Run:
     """Build the run that a config describes. Names and parameters are checked before data are loaded.
@@ -49,20 +52,27 @@ def from_config(
         ranks: The processes of a cluster; this one then hosts its block of the nodes.
         out: The folder to keep the run in. A run that cannot begin leaves no folder behind.
         resume: Continue the run in `out` from its last checkpoint instead of starting a new one.
+        extend: Continue it for so many more rounds, with the same noise, schedules and budget. It is recorded in the
+            ledger, so that a later call without `extend` continues the extended run.
         observers: Notified after the run's folder.
 
     Raises:
         TacitError: The config is invalid, or the run cannot be kept or resumed in `out`.
     """
-    complete = _complete(config, parts or UserParts())
+    parts = parts or UserParts()
+    complete = _complete(config, parts)
+    config = resolved_config(config, parts)
     coordinator = Coordinator() if ranks is None else ClusterCoordinator(ranks)
     costs = Costs(**config.network.model_dump())
     network: Network = Simulated(complete.graph, costs) if ranks is None else Cluster(complete.graph, ranks, costs)
+    if extend and not resume:
+        raise TacitError(f"extend = {extend} continues a run, so it needs resume and the folder of the run")
     if out is None:
         return _assemble(config, complete, network, coordinator, Ledger(), observers)
     folder = RunFolder.open(out, coordinator) if resume else RunFolder.create(out, coordinator)
     try:
-        run = _assemble(config, complete, network, coordinator, folder.ledger, [folder, *observers])
+        rounds = folder.extend(config.rounds, extend)
+        run = _assemble(config, complete, network, coordinator, folder.ledger, [folder, *observers], rounds)
         folder.begin(run)
     except BaseException:
         folder.discard()
@@ -99,14 +109,18 @@ def _assemble(
     coordinator: Coordinator,
     ledger: Ledger,
     observers: Sequence[Observer],
+    rounds: int | None = None,
 ) -> Run:
-    """The run of the nodes that `network` hosts."""
+    """The run of the nodes that `network` hosts; of an extended run, `rounds` are all its rounds."""
+    rounds = rounds or config.rounds
+    if rounds > config.rounds:
+        parts.algorithm.check_extension(rounds)
     spread = coordinator.processes > 1
     # Noise is calibrated for all nodes; a process of a cluster then hosts its own nodes, with its own ledger.
     whole_ledger = Ledger() if spread else ledger
     noise = Noise.from_seed(config.seed)
     task = build_task(config, parts.model, parts.data, parts.shards, noise=noise, ledger=whole_ledger)
-    algorithm, budget = apply_privacy_target(parts.algorithm, task, parts.graph, config.privacy)
+    algorithm, budget = apply_privacy_target(parts.algorithm, task, parts.graph, config.privacy, rounds)
     if spread:
         task, budget = task.host(network.nodes.tolist(), ledger), budget and budget.for_nodes(network.nodes)
     ledger.budget = budget
@@ -120,4 +134,5 @@ def _assemble(
         evaluate_every=config.evaluate_every,
         measure=config.measure,
         config=config.as_dict(),
+        rounds=rounds,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from tacit.networks import Coordinator, Traffic
 from tacit.privacy import Ledger
 from tacit.runs import storage
 
-FILE = "checkpoint.safetensors"
+FILE = storage.CHECKPOINT_FILE
 PREVIOUS = "previous.safetensors"  # of a run over several processes, in case not all of them wrote the last one
 
 
@@ -56,9 +55,7 @@ class Checkpoint:
         storage.write_checkpoint(folder / FILE, self.tensors(title), self.facts(title, seconds, processes))
 
     @classmethod
-    def load(
-        cls, folder: Path, start: Checkpoint, title: str, config: Mapping[str, Any], coordinator: Coordinator
-    ) -> tuple[Checkpoint, float]:
+    def load(cls, folder: Path, start: Checkpoint, title: str, coordinator: Coordinator) -> tuple[Checkpoint, float]:
         """Read the last checkpoint that all processes have in their `folder`, and the seconds spent so far.
 
         Raises:
@@ -66,12 +63,6 @@ class Checkpoint:
         """
         path = folder / (FILE if coordinator.processes == 1 else _common(folder, coordinator))
         tensors, facts = storage.read_checkpoint(path)
-        processes = facts.get("processes", 1)
-        if processes != coordinator.processes:
-            how = f"with --workers {processes}" if processes > 1 else "without --workers"
-            plural = "es" if processes > 1 else ""
-            raise TacitError(f"{folder} was written by {processes} process{plural}: resume it {how}")
-        _same_config(folder / "config.toml", config)
         return start.restored(tensors, facts, title, path), facts["seconds"]
 
     def restored(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any], title: str, path: Path) -> Checkpoint:
@@ -89,7 +80,7 @@ class Checkpoint:
         """Refuse a ledger with fewer steps than the run: it would report too little ε."""
         if ledger.steps < self.steps:
             raise TacitError(
-                f"{folder / 'ledger.sqlite'} has {ledger.steps} steps, but the run has made {self.steps}. "
+                f"{folder / storage.LEDGER_FILE} has {ledger.steps} steps, but the run has made {self.steps}. "
                 "Restore the run's own ledger to resume."
             )
 
@@ -117,15 +108,3 @@ def _tensors(state: Any, title: str) -> dict[str, Tensor]:
 
 def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
     return {key: tuple(value.shape) for key, value in tensors.items()}
-
-
-def _same_config(path: Path, config: Mapping[str, Any]) -> None:
-    try:
-        saved = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise TacitError(f"{path} cannot be read, so the run cannot be resumed: {error}") from None
-    for key in sorted(saved.keys() | config.keys()):
-        if saved.get(key) != config.get(key):
-            raise TacitError(
-                f"{path.parent} contains another run: {key} is {saved.get(key)} there, got {config.get(key)}"
-            )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,7 +10,8 @@ from tacit.errors import TacitError
 from tacit.privacy import Privacy
 from tacit.runs import storage
 from tacit.runs.observer import Row
-from tacit.runs.run_folder import CONFIG_FILE, HISTORY_FILE, LEDGER_FILE, RESULT_FILE, TRACE_FILE
+from tacit.runs.storage import CONFIG_FILE, HISTORY_FILE, RESULT_FILE, TRACE_FILE
+from tacit.runs.verification import Verification, verify
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +21,7 @@ class FinishedRun:
     Attributes:
         result: The content of result.json.
         privacy: The privacy of the run, from result.json.
+        verification: The verification of the folder; None right after the run, by the process that has run it.
         history: One row per evaluation.
         trace: One row per round of what the algorithm traces; most algorithms trace nothing.
     """
@@ -32,10 +32,20 @@ class FinishedRun:
     privacy: Privacy
     history: list[Row]
     trace: list[Row]
+    verification: Verification | None = None
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read the run in `folder`.
+        """Read the run in `folder`, and verify it.
+
+        Raises:
+            TacitError: The folder contains no run, the run has not ended, or it does not agree with its ledger.
+        """
+        return replace(cls.read_unverified(folder), verification=verify(folder).require())
+
+    @classmethod
+    def read_unverified(cls, folder: Path) -> Self:
+        """Read a run that this process has just ended, without verification.
 
         Raises:
             TacitError: The folder contains no run, the run has not ended, or a file cannot be read.
@@ -43,12 +53,12 @@ class FinishedRun:
         if not (folder / CONFIG_FILE).is_file() or not (folder / HISTORY_FILE).is_file():
             raise TacitError(f"{folder} is not a run folder: it has no {CONFIG_FILE} and {HISTORY_FILE}")
         require_files(folder, RESULT_FILE)
-        result = read_table(folder / RESULT_FILE)
+        result = storage.read_table(folder / RESULT_FILE)
         try:
             rounds = result["rounds"]  # the history of a run that was resumed and then killed goes on after its result
             return cls(
                 folder=folder,
-                config=read_table(folder / CONFIG_FILE),
+                config=storage.read_table(folder / CONFIG_FILE),
                 result=result,
                 privacy=Privacy(**result["privacy"]),
                 history=[row for row in storage.read_history(folder / HISTORY_FILE) if row["round"] <= rounds],
@@ -74,11 +84,6 @@ def has_ended(folder: Path) -> bool:
     return (folder / RESULT_FILE).is_file()
 
 
-def ledger_files(folder: Path) -> list[Path]:
-    """The ledgers of all processes of a run that are in its folder."""
-    return [path for path in (folder / LEDGER_FILE, *sorted(folder.glob(f"rank-*/{LEDGER_FILE}"))) if path.is_file()]
-
-
 def require_files(folder: Path, *names: str) -> None:
     """Raise TacitError if a file is missing that a run writes at its end."""
     for name in names:
@@ -86,18 +91,6 @@ def require_files(folder: Path, *names: str) -> None:
             raise TacitError(
                 f"The run in {folder} has not ended: {name} is missing. Resume it: tacit train --resume {folder}"
             )
-
-
-def read_table(path: Path) -> dict[str, Any]:
-    """The content of a TOML or JSON file that contains one table."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        value = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except (OSError, ValueError) as error:
-        raise TacitError(f"{path} cannot be read: {error}") from None
-    if not isinstance(value, dict):
-        raise TacitError(f"{path} cannot be read: expected an object with keys, got {type(value).__name__}")
-    return value
 
 
 def _read_trace(path: Path) -> list[Row]:

@@ -46,6 +46,7 @@ class PrivacyMeter:
         coordinator: Coordinator | None = None,
     ) -> None:
         self.task, self.algorithm, self.delta, self.measures = task, algorithm, delta, measures
+        self._seen = task.without_records(gradients=False)  # a plan must not depend on the records
         self._coordinator = coordinator or Coordinator()
         self._last: tuple[object, Privacy] | None = None
 
@@ -65,7 +66,7 @@ class PrivacyMeter:
         if rounds == 0:
             return None
         privacy = self.algorithm.privacy
-        claimed = privacy.claim(privacy.sampling(self.task), self.task.nodes, self.delta, rounds)
+        claimed = privacy.claim(privacy.sampling(self._seen), self.task.nodes, self.delta, rounds)
         return None if claimed is None else finite_or_none(claimed)
 
     def spent(self, rounds: int) -> Privacy:
@@ -107,7 +108,7 @@ class PrivacyMeter:
         """The guaranteed ε of the first `rounds` rounds as planned; None if nothing is guaranteed."""
         lines, privacy = self._plan(), self.algorithm.privacy
         if rounds < self.algorithm.rounds:
-            later = privacy.releases(rounds, self.task.nodes, privacy.sampling(self.task))
+            later = privacy.releases(rounds, self.task.nodes, privacy.sampling(self._seen))
             first = min((release.step for release in later), default=math.inf)
             lines = [line for line in lines if line.step < first]
         return finite_or_none(float(guarantee(lines, self.delta).max())) if lines else None
@@ -124,7 +125,7 @@ class PrivacyMeter:
             claimed=self.claim(rounds),
             delta=self.delta,
             unit="record" if first is None else first.unit,
-            relation=privacy.sampling(self.task).relation if first is None else first.sampling.relation,
+            relation=privacy.sampling(self._seen).relation if first is None else first.sampling.relation,
             adversary=privacy.adversary.title,
             reason=reason,
             note=" ".join(self._notes(lines, planned)) or None,
@@ -150,7 +151,7 @@ class PrivacyMeter:
 
     def _plan(self) -> list[Release]:
         privacy = self.algorithm.privacy
-        return plan(privacy, self.algorithm.rounds, privacy.sampling(self.task), self.task.nodes)
+        return plan(privacy, self.algorithm.rounds, privacy.sampling(self._seen), self.task.nodes)
 
     def _worst_round(self) -> float | None:
         lines = list(self.task.ledger.releases()) or self._plan()

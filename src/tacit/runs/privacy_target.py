@@ -13,15 +13,18 @@ from tacit.tasks import Task
 
 
 def apply_privacy_target(
-    algorithm: Algorithm[Any], task: Task, graph: Graph, target: PrivacyTarget
+    algorithm: Algorithm[Any], task: Task, graph: Graph, target: PrivacyTarget, rounds: int | None = None
 ) -> tuple[Algorithm[Any], Budget | None]:
     """Return the algorithm with the noise that reaches the target on the task's nodes, and the budget to enforce.
+
+    The noise is calibrated for the algorithm's own rounds. An extended run has more `rounds`, of which the budget
+    admits what fits.
 
     Raises:
         TacitError: The algorithm cannot run under a budget: it plans no releases, or releases without proven noise.
     """
     algorithm, nodes = _bind(algorithm, task, graph), task.nodes
-    sampling, limit = algorithm.privacy.sampling(task), target.budget
+    sampling, limit = algorithm.privacy.sampling(task.without_records(gradients=False)), target.budget
     if target.epsilon is not None:
         if target.calibration == "guaranteed":
             scale = calibrate_noise(algorithm, sampling, target.epsilon, target.delta)
@@ -34,7 +37,7 @@ def apply_privacy_target(
         return algorithm, None
     if not planned:
         raise TacitError(f"{algorithm.title} does not plan its releases, so it cannot run with a privacy budget")
-    lines = plan(algorithm.privacy, algorithm.rounds, sampling, nodes)
+    lines = plan(algorithm.privacy, rounds or algorithm.rounds, sampling, nodes)
     if any(line.mechanism.loss is NO_PRIVACY for line in lines):
         raise TacitError(
             f"{algorithm.title} cannot run with a privacy budget, because {no_guarantee_reason(lines)}: "

@@ -20,6 +20,7 @@ from tacit.runs.evaluator import Evaluator
 from tacit.runs.metrics import Evaluation
 from tacit.runs.observer import Observer, Row
 from tacit.runs.privacy_meter import PrivacyMeter, finite_or_none
+from tacit.runs.resolved_config import evaluation_interval
 from tacit.tasks import Task
 
 
@@ -31,6 +32,8 @@ class Run:
 
     Attributes:
         t: Complete rounds so far.
+        rounds: Rounds after which the run ends. The schedules and the noise are those of a run of `algorithm.rounds`
+            rounds; an extended run has more.
         history: One row per evaluation (`pandas.DataFrame(run.history)`).
         trace: One row per round of the quantities in `Algorithm.traces`.
         models: The model of every hosted node, (n, d).
@@ -54,14 +57,15 @@ class Run:
         evaluate_every: int | None = None,
         measure: Collection[str] = (),
         config: dict[str, Any] | None = None,
+        rounds: int | None = None,
     ) -> None:
         self.task, self.algorithm, self.network, self.delta = task, algorithm, network, delta
         self.coordinator = coordinator or Coordinator()
         self.observers = list(observers)
         self.config = config or {}
         self._evaluator = Evaluator(task, algorithm, network, measure, self._evaluation)
-        self.rounds = algorithm.rounds
-        self.every = evaluate_every or max(1, self.rounds // 20)
+        self.rounds = algorithm.rounds if rounds is None else rounds
+        self.every = evaluate_every or evaluation_interval(algorithm.rounds)
         self.out: Path | None = None
         self.history: list[Row] = []
         self.trace: list[Row] = []

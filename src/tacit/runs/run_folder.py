@@ -14,13 +14,27 @@ from tacit.privacy import Ledger
 from tacit.runs import storage
 from tacit.runs.checkpoint import Checkpoint
 from tacit.runs.observer import Observer, Row
+from tacit.runs.run_facts import (
+    check_resume,
+    extended_rounds,
+    record_end,
+    record_files,
+    record_resume,
+    record_run_start,
+)
+from tacit.runs.storage import (
+    CONFIG_FILE,
+    HISTORY_FILE,
+    LEDGER_FILE,
+    MODELS_FILE,
+    RESULT_FILE,
+    RESULT_FILES,
+    RUN_FILES,
+    TRACE_FILE,
+)
 
 if TYPE_CHECKING:
     from tacit.runs.run import Run
-
-CONFIG_FILE, LEDGER_FILE = "config.toml", "ledger.sqlite"
-HISTORY_FILE, TRACE_FILE = "history.csv", "trace.csv"
-MODELS_FILE, RESULT_FILE = "models.safetensors", "result.json"
 
 
 class RunFolder(Observer):
@@ -44,6 +58,8 @@ class RunFolder(Observer):
             self.discard()
             raise
         self._saved_round: int | None = None
+        self._extension = 0
+        self._continues = not created
 
     @classmethod
     def create(cls, out: Path, coordinator: Coordinator | None = None) -> RunFolder:
@@ -63,11 +79,18 @@ class RunFolder(Observer):
             raise TacitError(f"{path / LEDGER_FILE} is missing, so past releases are unknown. Restore it to resume.")
         return cls(path, coordinator)
 
+    def extend(self, rounds: int, more: int) -> int:
+        """Return the length of a run of `rounds` rounds with its earlier extensions and with `more` rounds."""
+        self._extension = more
+        lengths = self._coordinator.gather_strings(str(extended_rounds(self.ledger, rounds)))
+        return more + max(map(int, lengths))  # a crash may have left an extension in some ledgers only
+
     def begin(self, run: Run) -> None:
         """Write what exists before the first round, or return the run to its last checkpoint."""
         run.out = self.path
         if self._created:
             storage.write_config(self.path / CONFIG_FILE, run.config)
+            record_run_start(run)
             self._save(run)
         else:
             self._restore(run)
@@ -84,16 +107,22 @@ class RunFolder(Observer):
     def on_start(self, run: Run) -> None:
         if run.out is None:
             self.begin(run)
+        if self._continues:
+            record_resume(run, self._extension)
+        self._extension, self._continues = 0, True
+        storage.remove_files(self.path, RESULT_FILES)  # of an earlier end: no reader may take them for this one
 
     def on_evaluation(self, run: Run, row: Row) -> None:
+        self.ledger.facts.mark(run.t, self.ledger.steps)
         self._save(run)
 
     def on_finish(self, run: Run) -> None:
-        (self.path / RESULT_FILE).unlink(missing_ok=True)  # of an earlier end: no reader may take it for this one
         self._save(run)
         result = run.result()
         if self._coordinator.is_leader:
             storage.write_json(self.path / RESULT_FILE, result)
+        record_end(self.ledger, run.t, run.stopped)
+        record_files(self.ledger, run.task.noise, self.path, RUN_FILES)
 
     def _save(self, run: Run) -> None:
         """Bring the folder up to date. The ledger comes first, so that it is never behind the other files."""
@@ -117,12 +146,23 @@ class RunFolder(Observer):
                 "this run cannot be resumed: its noise comes from the operating system and cannot be drawn again"
             )
         path = self.path
-        at, seconds = Checkpoint.load(path, run.checkpoint, run.algorithm.title, run.config, self._coordinator)
+        check_resume(run, path)
+        at, seconds = Checkpoint.load(path, run.checkpoint, run.algorithm.title, self._coordinator)
         history = storage.read_history(path / HISTORY_FILE)
         trace = storage.read_history(path / TRACE_FILE) if (path / TRACE_FILE).is_file() else []
         at.check_ledger(self.ledger, path)
         run.return_to(at)
-        run.history = [row for row in history if row["round"] <= at.t]
+        last = self._last_mark(at)
+        run.history = [row for row in history if row["round"] <= last]
         run.trace = [row for row in trace if row["round"] <= at.t]
         run.seconds = seconds
         self._saved_round = at.t
+
+    def _last_mark(self, at: Checkpoint) -> int:
+        """The last round whose evaluation is kept: one that measured releases of an incomplete round is repeated."""
+        facts = self.ledger.facts
+        facts.forget_marks(at.t)
+        if any(mark.round == at.t and mark.steps != at.steps for mark in facts.marks()):
+            facts.forget_marks(at.t - 1)
+            return at.t - 1
+        return at.t

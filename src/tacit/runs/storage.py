@@ -6,7 +6,8 @@ import csv
 import io
 import json
 import os
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,15 @@ from torch import Tensor
 
 from tacit.errors import TacitError
 
+CONFIG_FILE, LEDGER_FILE = "config.toml", "ledger.sqlite"
+HISTORY_FILE, TRACE_FILE = "history.csv", "trace.csv"
+MODELS_FILE, CHECKPOINT_FILE = "models.safetensors", "checkpoint.safetensors"
+RESULT_FILE, NODES_FILE, GRAPH_FILE, THREATS_FILE = "result.json", "nodes.csv", "graph.json", "threats.json"
+SIGNATURE_FILE = "signature.json"
+RUN_FILES = (HISTORY_FILE, TRACE_FILE, MODELS_FILE, CHECKPOINT_FILE, RESULT_FILE)
+REPORT_FILES = (NODES_FILE, GRAPH_FILE, THREATS_FILE)
+RESULT_FILES = (RESULT_FILE, SIGNATURE_FILE, *REPORT_FILES)  # written at the end of a run
+VERIFIED_FILES = (*RUN_FILES, *REPORT_FILES)  # the ledger records digests of them
 _FORMAT = "tacit-checkpoint-1"
 
 
@@ -81,6 +91,23 @@ def write_models(path: Path, models: Tensor) -> None:
     write(path, safetensors.torch.save({"models": models.contiguous()}))
 
 
+def read_table(path: Path) -> dict[str, Any]:
+    """The content of a TOML or JSON file that contains one table."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        value = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except (OSError, ValueError) as error:
+        raise TacitError(f"{path} cannot be read: {error}") from None
+    if not isinstance(value, dict):
+        raise TacitError(f"{path} cannot be read: expected an object with keys, got {type(value).__name__}")
+    return value
+
+
+def ledger_files(folder: Path) -> list[Path]:
+    """The ledgers of all processes of a run that are in its folder."""
+    return [path for path in (folder / LEDGER_FILE, *sorted(folder.glob(f"rank-*/{LEDGER_FILE}"))) if path.is_file()]
+
+
 def check_new_folder(path: Path) -> None:
     """Refuse a folder that is not empty: every run has its own."""
     try:
@@ -100,6 +127,12 @@ def create_folder(path: Path) -> list[Path]:
     except OSError as error:
         raise TacitError(f"cannot create the folder {path}: {error.strerror or error}") from None
     return created
+
+
+def remove_files(folder: Path, names: Iterable[str]) -> None:
+    """Remove files from a folder, as far as they exist."""
+    for name in names:
+        (folder / name).unlink(missing_ok=True)
 
 
 def unused_folder(parent: Path, name: str) -> Path:

@@ -8,16 +8,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tacit.errors import TacitError
-from tacit.graphs import Graph
 from tacit.registry import Registry
 from tacit.runs import NamedPart
 from tacit.sites.files import read_bytes
 from tacit.tasks import Model
 
-_ROUNDS_COMPARED = 32  # of a graph sequence that does not repeat
 _PYTHON_FILE = re.compile(r"(?P<path>.*\.py)(?P<attribute>:\w+)")
 
 
@@ -60,17 +56,6 @@ def with_defaults(registry: Registry[Any], choice: NamedPart) -> dict[str, Any]:
 def _file_id(path: str) -> str:
     contents = hashlib.sha256(read_bytes(Path(path))).hexdigest()
     return f"{Path(path).name} ({contents[:16]})"
-
-
-def weights_digest(graph: Graph) -> str:
-    """Digest of the mixing weights of one period, or of the first rounds of a sequence that does not repeat."""
-    digest = hashlib.sha256()
-    for t in range(graph.period or _ROUNDS_COMPARED):
-        weights = graph.at(t).sorted_indices()
-        for part in (weights.indptr, weights.indices):
-            digest.update(part.astype("<i8").tobytes())
-        digest.update((np.round(weights.data, 12) + 0.0).astype("<f8").tobytes())
-    return digest.hexdigest()
 
 
 def parameters_digest(model: Model) -> str:

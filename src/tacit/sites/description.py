@@ -12,10 +12,10 @@ from pydantic import Field, ValidationError, field_validator
 from tacit.algorithms import algorithms
 from tacit.errors import TacitError
 from tacit.graph_learning import graph_methods
-from tacit.graphs import Graph, graphs
+from tacit.graphs import Graph, graphs, weights_digest
 from tacit.registry import invalid
 from tacit.runs import Batch, Config, ConfigSection, NamedPart, PrivacyTarget
-from tacit.sites.canonical import canonical_json, parameters_digest, weights_digest, with_defaults
+from tacit.sites.canonical import canonical_json, parameters_digest, with_defaults
 from tacit.sites.names import SiteName, first_duplicate
 from tacit.sites.text import printable
 from tacit.tasks import Label, Model, models

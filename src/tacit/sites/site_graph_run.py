@@ -7,7 +7,7 @@ from typing import Any
 
 from tacit.graph_learning import GraphLearningRun, GraphObserver
 from tacit.privacy import guarantee, plan
-from tacit.runs import finite_or_none
+from tacit.runs import finite_or_none, record_start
 from tacit.sites.journal import Journal
 from tacit.sites.parts import GraphLearningParts
 from tacit.sites.peers import Peers
@@ -35,6 +35,7 @@ class SiteGraphRun(GraphLearningRun):
         method, task = parts.algorithm, parts.task
         check_journal(method.privacy, method.rounds, task, journal, 0, folder.path)
         task.ledger.repeat(0)
+        record_start(task.ledger, parts.config.as_dict(), task.noise, parts.delta, nodes=(parts.node, 1))
         super().__init__(task, method, network, delta=parts.delta, observers=[folder, *observers])
         self._folder = folder.path
         releases = plan(method.privacy, method.rounds, task.sampling, task.nodes)

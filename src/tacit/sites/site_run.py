@@ -10,7 +10,7 @@ from typing import Any
 import safetensors.torch
 
 from tacit.errors import TacitError
-from tacit.runs import Checkpoint, Observer, Row, Run
+from tacit.runs import Checkpoint, Observer, Row, Run, resolved_config
 from tacit.runs.metrics import Evaluation, computed_once
 from tacit.sites.journal import Journal
 from tacit.sites.parts import TrainingParts
@@ -68,7 +68,7 @@ class SiteRun(Run):
             observers=[folder, *observers],
             delta=parts.delta,
             evaluate_every=parts.config.evaluate_every,
-            config=parts.config.as_dict(),
+            config=resolved_config(parts.config).as_dict(),
         )
         self._site, self._journal = site, journal
         self._restore_checkpoint()
@@ -104,6 +104,7 @@ class SiteRun(Run):
         self.seconds = facts["seconds"]
 
     def _save_checkpoint(self) -> None:
+        self.task.ledger.flush()  # what happened to exact values is never behind the checkpoint
         title = self.algorithm.title
         state = {key: value.contiguous().clone() for key, value in self.checkpoint.tensors(title).items()}
         facts = self.checkpoint.facts(title, self.seconds)

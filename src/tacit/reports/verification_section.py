@@ -1,0 +1,60 @@
+"""Whether a run was verified, when, and what its ledger records about it, for the page."""
+
+from __future__ import annotations
+
+from tacit.reports.privacy_statement import StatementItem
+from tacit.reports.run_record import RunRecord
+from tacit.runs import RecordedFacts, Verification
+
+
+def verification_items(run: RunRecord) -> list[StatementItem]:
+    """One line per fact; of a page that the run itself has written, only that it is not verified yet."""
+    if run.verification is None:
+        return [
+            StatementItem("Not verified", f"Written by the run at its end. To verify it: tacit report {run.folder}")
+        ]
+    verification, facts = run.verification, run.verification.facts
+    assert facts is not None, "a verified run has facts"
+    items = [
+        StatementItem("Verified", f"{_date(verification.time)} (UTC). {_sentence(verification)}"),
+        StatementItem("Not checked", " ".join(f"{_capitalised(line)}." for line in verification.unchecked)),
+        StatementItem("Signature", _signature(verification)),
+        StatementItem("Run", _times(facts)),
+        StatementItem("Extended", _extensions(facts)),
+        StatementItem("Software", _software(facts)),
+    ]
+    return [item for item in items if item.text]
+
+
+def _sentence(verification: Verification) -> str:
+    return f"These agree with the ledger: {'; '.join(verification.checked)}."
+
+
+def _signature(verification: Verification) -> str:
+    if verification.signed_by is None:
+        return "None. Without a signature, a verification shows that the files agree, and not who has written them."
+    return f"Valid, by the key {verification.signed_by}. Compare the key with the one that the signer has published."
+
+
+def _times(facts: RecordedFacts) -> str:
+    again = len(facts.starts) - 1
+    resumed = f", resumed {again} time{'s' if again > 1 else ''}" if again else ""
+    noise = f"derived from seed {facts.seed} (simulated)" if facts.simulated else "secret"
+    return f"Started {facts.starts[0].time}, ended {facts.ended}{resumed}. Noise: {noise}."
+
+
+def _extensions(facts: RecordedFacts) -> str:
+    return " ".join(f"By {each.rounds:,} rounds after round {each.round:,}, {each.time}." for each in facts.extensions)
+
+
+def _software(facts: RecordedFacts) -> str:
+    used = dict.fromkeys(f"Tacit {each.tacit}, torch {each.torch}, Python {each.python}" for each in facts.starts)
+    return "; ".join(used)
+
+
+def _date(time: str) -> str:
+    return time[:10]
+
+
+def _capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,56 @@
+"""A canonical form of settings, so that equal settings have equal texts and digests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def canonical_settings(value: Any) -> Any:
+    """Return settings as JSON values: 2.0 is written as 2, a tuple as a list, and infinity as "inf"."""
+    if isinstance(value, Mapping):
+        return {key: canonical_settings(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [canonical_settings(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
+
+
+def settings_digest(settings: Mapping[str, Any]) -> str:
+    """Digest of a config.
+
+    >>> settings_digest({"lr": 1.0, "hidden": (64,)}) == settings_digest({"hidden": [64], "lr": 1})
+    True
+    """
+    text = json.dumps(canonical_settings(settings), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.blake2b(text.encode(), digest_size=32).hexdigest()
+
+
+def settings_differences(recorded: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+    """One sentence per setting that differs from the recorded ones.
+
+    >>> settings_differences({"seed": 0, "data": {}}, {"seed": 1, "data": {"limit": 9}})
+    ['data.limit is not set in the ledger, got 9', 'seed is 0 in the ledger, got 1']
+    """
+    one, other = dict(_flattened(canonical_settings(recorded))), dict(_flattened(canonical_settings(given)))
+    return [
+        f"{key} is {_shown(one, key)} in the ledger, got {_shown(other, key)}"
+        for key in sorted(one | other)
+        if key not in one or key not in other or one[key] != other[key]
+    ]
+
+
+def _flattened(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flattened(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _shown(settings: Mapping[str, Any], key: str) -> str:
+    return json.dumps(settings[key], ensure_ascii=False) if key in settings else "not set"

@@ -1,0 +1,195 @@
+"""The facts about a run that its ledger records: config, inputs, software, times, and digests of the files."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from tacit.errors import TacitError
+from tacit.graphs import weights_digest
+from tacit.privacy import Ledger, Noise, declares
+from tacit.runs import storage
+from tacit.runs.canonical import canonical_settings, settings_differences, settings_digest
+from tacit.runs.config import PART_SECTIONS
+from tacit.tasks import Task
+
+if TYPE_CHECKING:
+    from tacit.runs.run import Run
+
+FACTS_FORMAT = 1
+_END = ("ended", "rounds", "stopped", "releases", "releases_digest", "files")
+_KEYED_FILES = (storage.MODELS_FILE, storage.CHECKPOINT_FILE)  # they may contain what was never released
+
+
+def record_start(
+    ledger: Ledger,
+    config: Mapping[str, Any],
+    noise: Noise,
+    delta: float,
+    *,
+    nodes: tuple[int, int],
+    processes: int = 1,
+    inputs: Mapping[str, str] | None = None,
+    exact_values_stay_local: bool = False,
+    t: int = 0,
+) -> None:
+    """Record how a run begins, or a site's run begins again after `t` rounds.
+
+    `nodes` are the first hosted node and the number of hosted nodes. `exact_values_stay_local` is what the method
+    declares; the guarantee of a run that uses exact values inside a node rests on it.
+    """
+    settings = canonical_settings(config)
+    ledger.facts.remove(*_END)
+    ledger.facts.write(
+        format=FACTS_FORMAT,
+        config=settings,
+        config_digest=settings_digest(settings),
+        delta=delta,
+        simulated=noise.simulated,
+        seed=noise.seed,
+        nodes=list(nodes),
+        processes=processes,
+        inputs=dict(inputs or {}),
+        exact_values_stay_local=exact_values_stay_local,
+        starts=[*ledger.facts.read().get("starts", []), _start(t)],
+        extensions=[],
+    )
+
+
+def record_run_start(run: Run) -> None:
+    """Record how a training run begins."""
+    task, hosted = run.task, (int(run.task.nodes[0]), run.task.n)
+    record_start(
+        task.ledger,
+        run.config,
+        task.noise,
+        run.delta,
+        nodes=hosted,
+        processes=run.coordinator.processes,
+        inputs=input_digests(run),
+        exact_values_stay_local=declares(run.algorithm, "exact_values_stay_local"),
+        t=run.t,
+    )
+
+
+def record_resume(run: Run, extend: int = 0) -> None:
+    """Record that a run continues, for `extend` rounds more than before, and remove what was recorded at its end."""
+    facts = run.task.ledger.facts
+    recorded = facts.read()
+    more = [{"time": utc_now(), "round": run.t, "rounds": extend}] if extend else []
+    facts.remove(*_END)
+    facts.write(starts=[*recorded["starts"], _start(run.t)], extensions=[*recorded["extensions"], *more])
+
+
+def record_end(ledger: Ledger, rounds: int, stopped: str | None) -> None:
+    """Record how a run has ended, with a digest of all releases."""
+    ledger.facts.write(
+        ended=utc_now(),
+        rounds=rounds,
+        stopped=stopped,
+        releases=len(ledger),
+        releases_digest=ledger.facts.releases_digest(),
+        files={},
+    )
+
+
+def record_files(ledger: Ledger, noise: Noise, folder: Path, files: Iterable[str]) -> None:
+    """Record digests of files in the folder of a run, of those that exist."""
+    found = {name: file_digest(folder / name, noise) for name in files if (folder / name).is_file()}
+    ledger.facts.write(files={**ledger.facts.read().get("files", {}), **found})
+
+
+def file_digest(path: Path, noise: Noise) -> str:
+    """Digest of a file; with the key of the noise, if the file may contain what was never released."""
+    data = path.read_bytes()
+    return noise.keyed_digest(data) if path.name in _KEYED_FILES else _digest(data)
+
+
+def is_keyed(name: str) -> bool:
+    """Whether the digest of a file needs the key of the noise."""
+    return name in _KEYED_FILES
+
+
+def extended_rounds(ledger: Ledger, rounds: int) -> int:
+    """The rounds of a run of `rounds` rounds with its extensions so far."""
+    return rounds + sum(int(each["rounds"]) for each in ledger.facts.read().get("extensions", []))
+
+
+def check_resume(run: Run, folder: Path) -> None:
+    """Refuse to resume a run with other settings, records or processes than its ledger records."""
+    facts, ledger = run.task.ledger.facts.read(), folder / storage.LEDGER_FILE
+    if facts.get("format") != FACTS_FORMAT:
+        raise TacitError(f"{ledger} was written by another version of Tacit, which can resume it")
+    processes = facts["processes"]
+    if processes != run.coordinator.processes:
+        how = f"with --workers {processes}" if processes > 1 else "without --workers"
+        plural = "es" if processes > 1 else ""
+        raise TacitError(f"{folder} was written by {processes} process{plural}: resume it {how}")
+    changed = settings_differences(facts["config"], run.config)
+    if changed:
+        more = any(line.startswith("rounds is ") for line in changed)
+        hint = ". To continue a run beyond its rounds, use --extend ROUNDS (Python: extend=)" if more else ""
+        raise TacitError(f"{folder} contains another run: {'; '.join(changed)}{hint}")
+    inputs = different_inputs(facts["inputs"], input_digests(run))
+    if inputs:
+        raise TacitError(f"{folder} cannot be resumed: the {inputs} differ from those of the run")
+
+
+def different_inputs(recorded: Mapping[str, str], found: Mapping[str, str]) -> str:
+    """The names of the inputs of a run that are not as recorded; empty if all are."""
+    return " and the ".join(name for name in sorted(recorded) if found.get(name) != recorded[name])
+
+
+def input_digests(run: Run) -> dict[str, str]:
+    """Digests of what a run reads: records, shards, graph, and files of the user's own parts."""
+    return {
+        **record_digests(run.task),
+        "links of the graph": weights_digest(run.network.graph),
+        **_code_digests(run.config),
+    }
+
+
+def record_digests(task: Task) -> dict[str, str]:
+    """Digests of the records and shards of the hosted nodes. Only the holder of the noise key can test a guess."""
+    data, shards = task.data, [task.nodes, task.sizes, *task.shards]
+    arrays = {
+        "training records": [data.x.numpy(), data.y.numpy()],
+        "test records": [data.test_x.numpy(), data.test_y.numpy()],
+        "shards": [np.concatenate(shards).astype(np.int64)],
+    }
+    return {
+        name: task.noise.keyed_digest(*(part for array in each for part in _described(array)))
+        for name, each in arrays.items()
+    }
+
+
+def utc_now() -> str:
+    """The time in UTC as ISO 8601, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _described(array: np.ndarray[Any, Any]) -> tuple[bytes, memoryview]:
+    return f"{array.shape} {array.dtype}".encode(), np.ascontiguousarray(array).data
+
+
+def _code_digests(config: Mapping[str, Any]) -> dict[str, str]:
+    names = {kind: str(config.get(kind, {}).get("name", "")) for kind in PART_SECTIONS}
+    paths = {kind: Path(name.rpartition(":")[0]) for kind, name in names.items() if ".py:" in name}
+    return {f"contents of the file of the {kind}": _digest(path.read_bytes()) for kind, path in paths.items()}
+
+
+def _start(t: int) -> dict[str, Any]:
+    versions = {"tacit": version("tacit"), "torch": torch.__version__, "python": platform.python_version()}
+    return {"time": utc_now(), "round": t, **versions}
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=32).hexdigest()

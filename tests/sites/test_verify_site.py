@@ -1,0 +1,89 @@
+"""The state folder of a site can be verified like the folder of a run, also after a restart."""
+
+import json
+import shutil
+
+import pytest
+
+from tacit.privacy import read_ledger
+from tacit.reports import ReportPage, write_run_page
+from tacit.runs import verify
+
+from .site_networks import create_node, create_site_files, run_nodes
+from .six_sites import DYN_D2P, create_six_sites
+
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+PPGL = {"name": "ppgl", "beta": 0.2, "rho": 1.0, "lam": 0.05, "clip": 20.0, "release": "rounds", "K": 1}
+
+
+@pytest.fixture(scope="module")
+def states(tmp_path_factory):
+    """The state folders of a network that has finished its run."""
+    _, files = create_six_sites(tmp_path_factory.mktemp("sites"), **DYN_D2P)
+    run_nodes([create_node(file, observers=[ReportPage()]) for file in files])
+    return [file.parent / "state" for file in files]
+
+
+def test_finished_sites_are_verified(states, tmp_path):
+    for node, state in enumerate(states):
+        found = verify(state)
+        assert found.differences == ()
+        assert found.facts.nodes == [node, 1]
+        assert found.facts.simulated
+        assert "a site does not have the whole network" in found.unchecked[0]
+    html = write_run_page([states[0]], tmp_path / "page.html").read_text()
+    assert "<dt>Verified</dt>" in html
+    assert "algorithm.clip" in html
+
+
+def test_edits_in_the_folder_of_a_site_are_found(states, tmp_path):
+    state = shutil.copytree(states[1], tmp_path / "state")
+    result = json.loads((state / "result.json").read_text())
+    result["privacy"]["guaranteed"] /= 2
+    (state / "result.json").write_text(json.dumps(result))
+    assert any(line.startswith("result.json: privacy: guaranteed is ") for line in verify(state).differences)
+    shutil.copy(states[1] / "result.json", state)
+    assert verify(state).differences == ()
+    for path in states[2].glob("ledger.sqlite*"):
+        shutil.copy(path, state)
+    assert "nodes.csv: the nodes are not those of the run" in verify(state).differences
+
+
+def test_restarted_site_is_verified(tmp_path):
+    """The sites are interrupted, restarted, and restarted once more after their end."""
+    from tacit.runs import Observer
+
+    class Interrupt(Observer):
+        def on_round(self, run):
+            if run.t == 3:
+                raise KeyboardInterrupt
+
+    _, files = create_six_sites(tmp_path, peer_timeout=5.0, **DYN_D2P)
+    run_nodes([create_node(file, observers=[ReportPage(), Interrupt()]) for file in files])
+    for _ in range(2):
+        run_nodes([create_node(file, observers=[ReportPage()]) for file in files])
+    for file in files:
+        found = verify(file.parent / "state")
+        assert found.differences == ()
+        assert [start.round for start in found.facts.starts] == [0, 3, 6]
+
+
+def test_digests_of_a_site_with_secret_noise_can_be_checked_only_by_its_owner(tmp_path):
+    config, _ = create_six_sites(tmp_path / "config", **DYN_D2P)
+    files = create_site_files(tmp_path / "net", config.as_dict(), 6, noise_seed=None)
+    run_nodes([create_node(file, observers=[ReportPage()]) for file in files])
+    found = verify(files[0].parent / "state")
+    assert found.differences == ()
+    assert (found.facts.simulated, found.facts.seed) == (False, None)
+    assert any(line.startswith("models.safetensors: its digest can be computed only with") for line in found.unchecked)
+
+
+def test_ledger_of_graph_learning_records_config_and_software(tmp_path):
+    changes = {"privacy": {"epsilon": 2.0, "delta": 1e-5}, "graph": {"name": "complete", "nodes": 6}}
+    _, files = create_six_sites(tmp_path, algorithm=PPGL, **changes)
+    run_nodes([create_node(file) for file in files])
+    facts = read_ledger(files[0].parent / "state/ledger.sqlite").facts.read()
+    assert facts["config"]["algorithm"]["name"] == "ppgl"
+    assert facts["starts"][0]["tacit"]
+    assert facts["ended"]
+    assert facts["simulated"] is True
