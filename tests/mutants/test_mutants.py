@@ -1,5 +1,7 @@
 """The lists of mutants fit the code and the tests, and the runner tells caught mistakes from the others."""
 
+import shutil
+
 import pytest
 
 from tests.mutants.mutant import ROOT, Mutant, load_mutants
@@ -26,10 +28,11 @@ def test_the_mutant_fits_the_code_and_its_tests_exist(mutant):
 
 @pytest.fixture
 def tree(tmp_path):
-    """A package with one function and its tests."""
+    """A package with one function, and its tests with the settings of Tacit's tests."""
     (tmp_path / "src").mkdir()
     (tmp_path / "src/doubling.py").write_text("def double(x):\n    return 2 * x\n")
     (tmp_path / "tests").mkdir()
+    shutil.copy(ROOT / "tests/conftest.py", tmp_path / "tests")
     (tmp_path / "tests/test_doubling.py").write_text(
         "from doubling import double\n"
         "def test_one():\n    assert double(1) == 2\n"

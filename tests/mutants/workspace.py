@@ -16,7 +16,7 @@ from typing import NamedTuple
 from tests.mutants.mutant import Mutant
 
 _COPIED = ("src", "tests", "experiments", "docs", "README.md", "pyproject.toml")
-_PYTEST = ("-m", "pytest", "-x", "-q", "--tb=no", "-rf", "-p", "no:cacheprovider")
+_PYTEST = ("-m", "pytest", "-x", "-q", "--tb=no", "-rf", "-p", "no:cacheprovider", "--hypothesis-profile=first-failure")
 
 
 class PytestResult(NamedTuple):

@@ -59,6 +59,15 @@ def test_an_accepted_plan_is_accounted_once(monkeypatch):
     assert made == 20
 
 
+def test_a_plan_is_accepted_as_far_as_it_fits():
+    budget = Budget(3.0, 1e-5)
+    budget.accept(planned(50, [9.0, 30.0]))
+    assert not budget.covers
+    made, _ = spend(Ledger(budget=budget), NONE, [9.0, 30.0])
+    cost = [epsilon(repeated(Gaussian(9.0), count), 1e-5) for count in (made, made + 1)]
+    assert cost[0] <= 3.0 < cost[1]
+
+
 def test_releases_that_differ_from_the_plan_are_checked():
     budget = Budget(5.0, 1e-5)
     budget.accept(planned(20, [9.0]))
