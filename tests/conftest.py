@@ -1,6 +1,6 @@
 """Fixtures for all tests. Property tests draw the same examples every time.
 
-`--hypothesis-profile=explore` draws new examples.
+`--hypothesis-profile=explore` draws new examples. `first-failure` stops at the first one that fails (`make mutants`).
 """
 
 import itertools
@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from tacit.cli import main
 
 settings.register_profile("explore", deadline=None, print_blob=True)
 settings.register_profile("steady", settings.get_profile("explore"), derandomize=True)
+settings.register_profile("first-failure", settings.get_profile("steady"), phases=(Phase.explicit, Phase.generate))
 settings.load_profile("steady")
 
 
