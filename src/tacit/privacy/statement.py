@@ -131,7 +131,8 @@ def rounded_down(epsilon: float, digits: int = 3) -> str:
 
 
 def _rounded(value: float, digits: int, rounding: str) -> str:
-    return f"{float(Context(prec=digits, rounding=rounding).create_decimal(repr(float(value)))):g}"
+    rounded = Context(prec=digits, rounding=rounding).create_decimal(repr(float(value)))
+    return f"{float(rounded):.{max(digits, 6)}g}"
 
 
 def ledger_guarantee(
