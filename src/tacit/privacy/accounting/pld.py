@@ -65,11 +65,12 @@ def _mass_errors(below: Array, above: Array) -> Array:
 def _edges_up_to(reach: float) -> Indices:
     """Return 0, 1, 2, … in steps of 1, then 2, 4, 8, …, each at most 1/_NARROW_CELLS of its place, beyond `reach`."""
     blocks, start, stride = [np.arange(2 * _NARROW_CELLS)], 2 * _NARROW_CELLS, 2
-    while start <= reach:
+    while start <= reach * (1 + 1e-9):
         blocks.append(np.arange(start, 2 * start, stride))
         start, stride = 2 * start, 2 * stride
     edges = np.append(np.concatenate(blocks), start)
-    return edges[: max(int(np.searchsorted(edges, reach)), 1) + 1]
+    # Strictly beyond: an atom on the last edge would count as outside.
+    return edges[: max(int(np.searchsorted(edges, reach * (1 + 1e-9), side="right")), 1) + 1]
 
 
 @lru_cache(maxsize=32)  # every direction uses the same cells
