@@ -8,14 +8,17 @@ import pytest
 from dp_accounting.pld import PLDAccountant, pld_pmf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import optimize
 
 from tacit.errors import TacitError
 from tacit.privacy import Exact, Gaussian, Laplace, Unproven, epsilon
+from tacit.privacy.accounting.coarsening import Factor
 from tacit.privacy.accounting.composition import compose_losses
+from tacit.privacy.accounting.convolution import epsilon_of_sum
 from tacit.privacy.accounting.losses import LossCounts, SampledLoss
-from tacit.privacy.accounting.pld import loss_distribution
+from tacit.privacy.accounting.pld import LossDistribution, loss_distribution
 from tacit.privacy.gdp import delta_of, mu_to_epsilon
-from tests.privacy.oracles_accounting import bracket, gaussian_delta, laplace_delta
+from tests.privacy.oracles_accounting import bracket, compose, gaussian_delta, laplace_delta, pair, sampled
 from tests.privacy.streams import poisson, repeated, sampling, stream, without_replacement
 
 
@@ -68,6 +71,13 @@ def test_agrees_with_dp_accounting(law, multiplier, rate, count):
     assert epsilon(poisson(multiplier, rate, count, law), 1e-6) == pytest.approx(other.get_epsilon(1e-6), rel=0.01)
 
 
+def test_many_releases_add_up_even_if_each_is_negligible():
+    other = PLDAccountant(value_discretization_interval=1e-4)
+    other.compose(dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(1e-3, dp.GaussianDpEvent(1.0)), 5000))
+    assert epsilon(poisson(1.0, 1e-3), 1e-3) == 0
+    assert epsilon(poisson(1.0, 1e-3, 5000), 1e-3) == pytest.approx(other.get_epsilon(1e-3), rel=0.01)
+
+
 @pytest.mark.parametrize(
     ("mu", "count", "delta"),
     [
@@ -85,6 +95,42 @@ def test_composition_of_gaussian_losses_matches_the_closed_form(mu, count, delta
     exact = mu_to_epsilon(mu * math.sqrt(count), delta)
     losses = LossCounts({SampledLoss(Gaussian.loss, 1.0, mu): count})
     assert exact <= compose_losses(losses, delta, relation, 0.006) <= 1.006 * exact
+
+
+@pytest.mark.parametrize(("multiplier", "count", "delta"), [(4.0, 100, 1e-5), (1.0, 1, 1e-2), (0.3, 7, 1e-9)])
+def test_epsilon_of_gaussian_releases_is_an_upper_bound_to_sixty_digits(multiplier, count, delta):
+    found = epsilon(repeated(Gaussian(multiplier), count), delta)
+    mu = math.sqrt(count) / multiplier
+    assert gaussian_delta(found, mu) <= delta
+    assert gaussian_delta(found * (1 - 1e-8), mu) > delta
+
+
+@pytest.mark.parametrize("delta", [1e-2, 1e-6, 1e-12])
+@pytest.mark.parametrize("count", [1, 3, 8])
+def test_sum_of_few_losses_matches_direct_convolution(count, delta):
+    """Losses from −5h to 20h, the likeliest at h, and infinite losses for a tenth of δ."""
+    h, infinite = 0.1, delta / count / 10
+    mass = 0.6 ** np.abs(np.arange(-5.0, 21.0) - 1)
+    mass *= (1 - infinite) / mass.sum()
+    total = np.ones(1)
+    for _ in range(count):
+        total = np.convolve(total, mass)
+    losses = h * (np.arange(len(total)) - 5 * count)
+
+    def excess(at):
+        return -np.expm1(count * np.log1p(-infinite)) + np.maximum(-np.expm1(at - losses), 0) @ total - delta
+
+    exact = optimize.brentq(excess, 0, losses[-1], xtol=1e-14)
+    law = LossDistribution(np.arange(-5, 21), mass, infinite)
+    assert exact * (1 - 1e-9) <= epsilon_of_sum([law], [Factor(0, 0, 0.0, count)], h, delta, exact) <= 1.001 * exact
+
+
+@pytest.mark.parametrize("tail", [1e-2, 1e-5])
+@pytest.mark.parametrize("direction", ["remove", "add", "replace"])
+@pytest.mark.parametrize("rate", [1.0, 0.3])
+def test_no_mass_is_lost_beyond_the_last_cell(rate, direction, tail):
+    found = loss_distribution(SampledLoss(Gaussian.loss, rate, 1.5), direction, 0.05, tail)
+    assert found.mass.sum() + found.infinite == pytest.approx(1.0, abs=1e-12)
 
 
 @settings(max_examples=60, deadline=None)
@@ -143,6 +189,21 @@ def test_replace_one_dominates_both_single_directions():
     for multiplier, rate, count in ((0.7, 0.05, 50), (1.5, 0.3, 20)):
         replaced = epsilon(poisson(multiplier, rate, count, relation="replace-one"), 1e-5)
         assert replaced >= epsilon(poisson(multiplier, rate, count), 1e-5) * (1 - 0.007)
+
+
+@pytest.mark.parametrize(
+    ("multiplier", "rate", "count", "delta"), [(2.0, 0.5, 2, 0.1), (1.0, 0.7, 2, 0.3), (5.0, 0.5, 4, 0.01)]
+)
+def test_adding_a_record_can_cost_more_than_removing_one(multiplier, rate, count, delta):
+    """Laplace noise with large δ: ε of both relations is the larger of the two directions."""
+    base, step = pair("laplace", multiplier, 100_001), 2e-5
+    masses, low, _ = sampled(base, rate, "add")
+    added = compose(masses, low, False, count, delta, step)
+    masses, _, high = sampled(base, rate, "remove")
+    removed = compose(masses, high, True, count, delta, step)
+    assert added > 1.04 * removed
+    found = epsilon(poisson(multiplier, rate, count, "laplace"), delta)
+    assert added - 1e-9 <= found <= 1.01 * added + 1e-3
 
 
 def test_rate_1_equals_no_sampling():

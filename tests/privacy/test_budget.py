@@ -59,6 +59,15 @@ def test_an_accepted_plan_is_accounted_once(monkeypatch):
     assert made == 20
 
 
+def test_a_plan_is_accepted_as_far_as_it_fits():
+    budget = Budget(3.0, 1e-5)
+    budget.accept(planned(50, [9.0, 30.0]))
+    assert not budget.covers
+    made, _ = spend(Ledger(budget=budget), NONE, [9.0, 30.0])
+    cost = [epsilon(repeated(Gaussian(9.0), count), 1e-5) for count in (made, made + 1)]
+    assert cost[0] <= 3.0 < cost[1]
+
+
 def test_releases_that_differ_from_the_plan_are_checked():
     budget = Budget(5.0, 1e-5)
     budget.accept(planned(20, [9.0]))
@@ -119,14 +128,17 @@ def test_permutations_are_checked_at_every_release():
     assert guarantee(ledger.releases(), 1e-5).max() <= 3.0
 
 
-def test_epochs_of_different_lengths_are_accounted_separately():
-    # Little noise in steps 2 and 3 only: one epoch of two batches, but two epochs of three.
-    noise = [50.0, 50.0, 0.5, 0.5, 50.0, 50.0]
-    rates = np.array([1 / 2, 1 / 3, *(1 / np.arange(4, 40))])
+@pytest.mark.parametrize("batches", [2, 38])
+def test_epochs_of_different_lengths_are_accounted_separately(batches):
+    # Little noise in two steps only: in one epoch of so many batches, but in two epochs of one batch more.
+    noise = [0.5 if step in (batches, batches + 1) else 50.0 for step in range(2 * batches + 2)]
+    rates = 1 / np.arange(2, 40)
     lines = stream([Gaussian(multiplier) for multiplier in noise], Sampling("permutation", rates, "replace-one"))
-    alone = [line.for_rows(np.array([1])) for line in lines]
-    assert guarantee(lines, 1e-5)[1] == pytest.approx(guarantee(alone, 1e-5)[0])
-    assert guarantee(lines, 1e-5)[1] > 1.3 * guarantee(lines, 1e-5)[0]
+    longer = int(np.flatnonzero(rates == 1 / (batches + 1))[0])
+    alone = [line.for_rows(np.array([longer])) for line in lines]
+    spent = guarantee(lines, 1e-5)
+    assert spent[longer] == pytest.approx(guarantee(alone, 1e-5)[0])
+    assert spent[longer] > 1.3 * spent[longer - 1]
 
 
 def test_a_plan_does_not_hide_earlier_releases():

@@ -126,6 +126,42 @@ def test_rewind_deletes_later_releases():
     record(ledger, 3)
 
 
+def test_a_repeated_release_must_be_the_one_from_before():
+    """A restarted site draws the same noise again. With another scale or rate, it would be another release."""
+    ledger = Ledger()
+    for step in range(4):
+        record(ledger, step)
+    ledger.repeat(2)
+    record(ledger, 2)
+    with pytest.raises(TacitError, match='Step 2 has already released "gradient"; a second value'):
+        record(ledger, 2)
+    with pytest.raises(TacitError, match='Step 1 has already released "gradient"; a second value'):
+        record(ledger, 1)
+    others = (
+        {"multipliers": (2.0, 3.1)},
+        {"mechanism": Laplace},
+        {"sampling": Sampling("poisson", np.array([0.1, 0.3]), "add-remove")},
+    )
+    for other in others:
+        ledger.repeat(2)
+        with pytest.raises(TacitError, match="with other noise or other sampling"):
+            record(ledger, 3, **other)
+    assert len(ledger) == 4
+
+
+def test_rewinding_keeps_what_happened_before():
+    ledger = Ledger()
+    ledger.open(1, "gradient")
+    ledger.values.note_read(1, "norm")
+    ledger.values.note_local_use(1, "descent")
+    ledger.rewind(2)
+    assert (ledger.unreleased, ledger.values.read, ledger.values.local) == (
+        [(1, "gradient")],
+        {"norm": 1},
+        {"descent": 1},
+    )
+
+
 def test_a_file_that_is_not_a_ledger_is_refused(tmp_path):
     path = tmp_path / "ledger.sqlite"
     path.write_bytes(b"this is not a database, and it is long enough to be looked at" * 20)

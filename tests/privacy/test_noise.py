@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tacit.privacy import Noise
+from tacit.privacy.noise import _NODE_SAMPLES
 
 
 def draw(kind: str, n: int, d: int, *, seed: int = 0, scale=1.0, nodes=None, step: int = 0, dtype=torch.float32):
@@ -76,6 +79,26 @@ def test_streams_differ_by_key_node_step_and_purpose():
     ]
     for other in others:
         assert int((base == other).sum()) == 0
+
+
+def test_two_real_runs_have_different_noise():
+    one, other = (Noise.from_system().words("a", np.array([0]), 0, 64) for _ in range(2))
+    assert int((one == other).sum()) == 0
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "laplace"])
+def test_parts_of_a_long_vector_use_different_blocks(kind, monkeypatch):
+    """A block that is used for two parts would be noise that cancels in their difference."""
+    drawn, words = [], Noise.words
+
+    def observed(self, purpose, nodes, step, count, first=0):
+        drawn.append(range(first, first + -(-count // 4)))
+        return words(self, purpose, nodes, step, count, first)
+
+    monkeypatch.setattr(Noise, "words", observed)
+    draw(kind, 1, 2 * _NODE_SAMPLES + 5)
+    assert len(drawn) == 3
+    assert all(before.stop <= after.start for before, after in pairwise(drawn))
 
 
 def test_noise_does_not_depend_on_the_chunk_size(monkeypatch):

@@ -41,6 +41,24 @@ def test_poisson_draws_each_record_independently_at_its_rate():
     assert np.var(sizes) == pytest.approx(40 * 0.25 * 0.75, rel=0.15)
 
 
+class GivenWords:
+    """A source of the given 32-bit words, for one node."""
+
+    def __init__(self, words):
+        self._words = torch.tensor([[word - 2**31 for word in words]], dtype=torch.int64).int()
+
+    def words(self, purpose, nodes, step, count, first=0):
+        return self._words
+
+
+@pytest.mark.parametrize(("batch", "size"), [(3, 7), (1, 6), (2, 8)])
+def test_a_poisson_record_is_drawn_by_no_more_than_its_share_of_all_words(batch, size):
+    share = batch * 2**32 // size  # of the words 0, …, 2³² − 1; one more would exceed the accounted rate
+    words = [0, share - 1, share, share + 1, 2**32 - 1] + [2**32 - 1] * (size - 5)
+    s = Sampler(np.array([size]), batch, "poisson", np.array([0]), GivenWords(words))
+    assert drawn(s, 0) == [{0, 1}]
+
+
 def test_without_replacement_draws_exactly_a_batch_uniformly():
     s = sampler([30, 17], 5, "without-replacement")
     counts = np.zeros(30)

@@ -171,7 +171,7 @@ def _config(what: str | None, settings: list[str]) -> AccountResult:
 
     config = Config.load(path, settings)
     with err.status("Accounting"):
-        run = from_config(config)
+        run = from_config(config, secret_noise=True)  # it is not started, so nothing is released
         privacy = run.planned()
     planned = run.algorithm.privacy
     releases = plan(planned, run.rounds, planned.sampling(run.task), run.task.nodes)
