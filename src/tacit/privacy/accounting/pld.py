@@ -131,7 +131,7 @@ def loss_distribution(loss: SampledLoss, direction: Direction, h: float, tail: f
     >>> from tacit.privacy import Laplace
     >>> found = loss_distribution(SampledLoss(Laplace.loss, 1.0, 0.5), "remove", 0.25, 1e-9)
     >>> found.multiples.tolist(), found.mass.round(4).tolist(), found.infinite
-    ([-2, -1, 0, 1, 2], [0.3222, 0.0429, 0.0486, 0.0551, 0.5312], 0.0)
+    ([-3, -2, -1, 0, 1, 2, 3], [0.0, 0.3222, 0.0429, 0.0486, 0.0551, 0.5312, 0.0], 0.0)
     """
     cells = loss_cells(loss, h, tail)
     p, q = (cells.p, cells.p_error), (cells.q, cells.q_error)
