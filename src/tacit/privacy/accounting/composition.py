@@ -104,7 +104,9 @@ def compose_losses(counts: LossCounts, delta: float, relation: Relation, toleran
     if relation == "replace-one":
         return refined("replace", 0.0) * _ROUND_UP
     found = refined("remove", 0.0)
-    if any(loss.rate < 1 for loss in counts):  # without sampling both directions are the same
+    # Without sampling both directions are the same. With it, `remove` is the worse one of a single release at every
+    # ε ≥ 0 (Zhu, Dong and Wang 2022), but of several releases with Laplace noise `add` can be.
+    if any(loss.rate < 1 for loss in counts):
         found = max(found, refined("add", found))
     return found * _ROUND_UP
 

@@ -65,11 +65,12 @@ def _mass_errors(below: Array, above: Array) -> Array:
 def _edges_up_to(reach: float) -> Indices:
     """Return 0, 1, 2, … in steps of 1, then 2, 4, 8, …, each at most 1/_NARROW_CELLS of its place, beyond `reach`."""
     blocks, start, stride = [np.arange(2 * _NARROW_CELLS)], 2 * _NARROW_CELLS, 2
-    while start <= reach:
+    while start <= reach * (1 + 1e-9):
         blocks.append(np.arange(start, 2 * start, stride))
         start, stride = 2 * start, 2 * stride
     edges = np.append(np.concatenate(blocks), start)
-    return edges[: max(int(np.searchsorted(edges, reach)), 1) + 1]
+    # Strictly beyond: an atom on the last edge would count as outside.
+    return edges[: max(int(np.searchsorted(edges, reach * (1 + 1e-9), side="right")), 1) + 1]
 
 
 @lru_cache(maxsize=32)  # every direction uses the same cells
@@ -130,7 +131,7 @@ def loss_distribution(loss: SampledLoss, direction: Direction, h: float, tail: f
     >>> from tacit.privacy import Laplace
     >>> found = loss_distribution(SampledLoss(Laplace.loss, 1.0, 0.5), "remove", 0.25, 1e-9)
     >>> found.multiples.tolist(), found.mass.round(4).tolist(), found.infinite
-    ([-2, -1, 0, 1, 2], [0.3222, 0.0429, 0.0486, 0.0551, 0.5312], 0.0)
+    ([-3, -2, -1, 0, 1, 2, 3], [0.0, 0.3222, 0.0429, 0.0486, 0.0551, 0.5312, 0.0], 0.0)
     """
     cells = loss_cells(loss, h, tail)
     p, q = (cells.p, cells.p_error), (cells.q, cells.q_error)
