@@ -40,14 +40,12 @@ class Task:
         sampling: How the records of a batch are drawn.
         relation: Which data sets are neighbours; None: the default of the sampling.
         epochs: After how many epochs the records are shuffled again, for sampling by permutation.
-        noise: The source of the nodes' noise; None: secret noise from the operating system. `Noise.from_seed` makes
-            the run a simulation, which protects nobody.
+        noise: The source of the nodes' noise; None: secret. `Noise.from_seed` makes the run a simulation.
         ledger: Records every release; None: a new ledger in memory.
         nodes: The global ids of the hosted nodes, one per shard; None: 0, 1, …
         dtype: The precision of parameters and gradients.
         public: Public randomness, the same at every node of the network; None: that of seed 0.
-        repeats: Whether a record may stand in several shards, or several times in one. Only for audits, which repeat
-            an experiment on few records: a guarantee is for records that stand in one place.
+        repeats: Whether a record may stand in several places. Only for audits: a guarantee is for records in one place.
 
     Raises:
         TacitError: If a shard is empty, a record stands in two places, or an argument is not valid.
@@ -80,6 +78,8 @@ class Task:
         public: Noise | None = None,
         repeats: bool = False,
     ) -> None:
+        if dtype not in (torch.float32, torch.float64):
+            raise TacitError(f"dtype must be torch.float32 or torch.float64, got {dtype}")
         self.model, self.dtype = model, dtype
         self.nodes = np.arange(len(shards)) if nodes is None else nodes
         self.noise = noise or Noise.from_system()
@@ -89,6 +89,7 @@ class Task:
         if self.sizes.min() < 1:
             empty = self.nodes[self.sizes.argmin()]
             raise TacitError(f"node {empty} has no records; use fewer nodes or another sharding")
+        model.check_outputs(data.inputs, data.classes)
         if not repeats:
             check_disjoint(shards)
         self._with_same_settings = partial(
@@ -125,12 +126,13 @@ class Task:
 
         Args:
             rows: The rows of the nodes to host.
-            ledger: The ledger of the new task; None: a new one in memory.
+            ledger: The ledger of the new task, in the same run; None: another run, with new secret noise.
         """
+        same_noise = ledger is not None or self.noise.simulated
         return self._with_same_settings(
             copy.deepcopy(self.model),
             *self._records.of_nodes(rows),
-            noise=self.noise,
+            noise=self.noise if same_noise else None,
             public=self.public,
             ledger=ledger,
             nodes=self.nodes[list(rows)],
