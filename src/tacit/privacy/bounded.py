@@ -28,14 +28,14 @@ class ReleaseContext:
         nodes: The global ids of the hosted nodes.
         ledger: Records every release.
         noise: The source of the nodes' noise.
-        on_release: Called with step, purpose and the noised value of every release, which it may overwrite. Tests of
-            algorithms use it to replay releases (`tacit check`).
+        on_release: Called with step, purpose, noised value and noise scale of every release. It may overwrite the
+            value. Tests of algorithms use it to replay releases (`tacit check`).
     """
 
     nodes: npt.NDArray[np.int64]
     ledger: Ledger
     noise: Noise
-    on_release: Callable[[int, str, Tensor], None] | None = None
+    on_release: Callable[[int, str, Tensor, npt.NDArray[np.float64]], None] | None = None
 
 
 @dataclass(frozen=True)

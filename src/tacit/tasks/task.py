@@ -29,8 +29,7 @@ class Task:
     """The records of the hosted nodes and the model they train.
 
     Privacy:
-        An algorithm gets the task `without_records`: it reads them only through `gradient`. The value that `gradient`
-        returns leaves the node only through the `release` of a mechanism.
+        Algorithms get the task `without_records`. Gradients leave a node only through the `release` of a mechanism.
 
     Args:
         model: The model that every node trains.
@@ -98,7 +97,7 @@ class Task:
         self.sampler = Sampler(self.sizes, batch, sampling, self.nodes, self.noise, relation, epochs)
         self._records = Records(model, data, shards)
         self.draws = 0
-        self.on_release: Callable[[int, str, Tensor], None] | None = None
+        self.on_release: Callable[[int, str, Tensor, npt.NDArray[np.float64]], None] | None = None
         keep_freed_memory()
 
     @property
@@ -139,7 +138,7 @@ class Task:
         )
 
     def without_records(self, *, gradients: bool = True) -> Task:
-        """Return the task as an algorithm sees it: it has `gradient`, but neither the data nor the shards.
+        """Return the task as an algorithm sees it: it has `gradient`, but no data, shards or draws.
 
         Args:
             gradients: Whether gradients can be computed. They cannot before a run begins (`Algorithm.bind`).
@@ -148,6 +147,7 @@ class Task:
         del seen.__dict__["_records"]
         seen.gradient = self.gradient if gradients else refuse_gradient  # type: ignore[method-assign]
         seen.limit_smoothness = self.limit_smoothness  # type: ignore[method-assign]
+        seen.sampler = self.sampler.without_draws()
         return seen
 
     if not TYPE_CHECKING:  # a type checker then still finds misspelt attributes
