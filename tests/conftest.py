@@ -3,6 +3,7 @@
 `--hypothesis-profile=explore` draws new examples. `first-failure` stops at the first one that fails (`make mutants`).
 """
 
+import itertools
 import os
 import shutil
 import sys
@@ -18,6 +19,27 @@ settings.register_profile("explore", deadline=None, print_blob=True)
 settings.register_profile("steady", settings.get_profile("explore"), derandomize=True)
 settings.register_profile("first-failure", settings.get_profile("steady"), phases=(Phase.explicit, Phase.generate))
 settings.load_profile("steady")
+
+
+_STATE_FOLDERS = itertools.count()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def state_folder(tmp_path_factory):
+    """No test writes to the records ledger in the home folder. Fixtures of a session or module share one folder."""
+    folder = tmp_path_factory.mktemp("state")
+    before = os.environ.get("TACIT_STATE")
+    os.environ["TACIT_STATE"] = str(folder)
+    yield folder
+    os.environ.pop("TACIT_STATE")
+    if before is not None:
+        os.environ["TACIT_STATE"] = before
+
+
+@pytest.fixture(autouse=True)
+def own_state_folder(state_folder, monkeypatch):
+    """Every test has a records ledger of its own. The folder is created on first use."""
+    monkeypatch.setenv("TACIT_STATE", str(state_folder / str(next(_STATE_FOLDERS))))
 
 
 BESIDE = Path(__file__).parents[2] / "shared" / "data"

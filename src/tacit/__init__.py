@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tacit.graphs import Graph
     from tacit.networks import Network
     from tacit.privacy import Bounded, Exact, Gaussian, Laplace, Privacy
-    from tacit.runs import Config, Observer, Run
+    from tacit.runs import Config, Observer, Run, verify
     from tacit.tasks import Clip, Dataset, Model, Task, datasets, models, shards
 
 __version__ = "0.1.0"
@@ -43,6 +43,7 @@ __all__ = [
     "models",
     "shards",
     "train",
+    "verify",
 ]
 
 _EXPORTS = {
@@ -52,7 +53,7 @@ _EXPORTS = {
     "graphs": ("Graph",),
     "networks": ("Network",),
     "privacy": ("Bounded", "Exact", "Gaussian", "Laplace", "Privacy"),
-    "runs": ("Config", "Observer", "Run"),
+    "runs": ("Config", "Observer", "Run", "verify"),
     "tasks": ("Clip", "Dataset", "Model", "Task", "datasets", "models", "shards"),
 }
 

@@ -15,6 +15,7 @@ from tacit.algorithms import Algorithm
 from tacit.errors import TacitError
 from tacit.graph_learning import graph_methods
 from tacit.graphs import Graph, from_networkx
+from tacit.privacy import Relation
 from tacit.reports import ReportPage
 from tacit.runs import PYTHON_OBJECT_PREFIX, Config, Observer, ProgressBar, Run, UserParts, batch_relation, from_config
 from tacit.tasks import Dataset, Model, fitting_split
@@ -29,6 +30,7 @@ def train(
     nodes: int = 10,
     rounds: int = 200,
     seed: int = 0,
+    noise: Literal["simulated", "secret"] = "simulated",
     batch: int | None = 32,
     sampling: Literal["poisson", "without-replacement", "permutation"] = "poisson",
     relation: Literal["add-remove", "replace-one"] | None = None,
@@ -37,6 +39,8 @@ def train(
     delta: float = 1e-5,
     calibration: Literal["guaranteed", "paper"] = "guaranteed",
     budget: float | None = None,
+    population: str | None = None,
+    population_budget: float | None = None,
     evaluate_every: int | None = None,
     out: str | Path | None = None,
     resume: bool = False,
@@ -44,7 +48,10 @@ def train(
     progress: bool = False,
     observers: Sequence[Observer] = (),
 ) -> Run:
-    """Train a model over a graph of nodes in simulation, and account for its privacy.
+    """Train a model over a graph of nodes in this process, and account for its privacy.
+
+    By default this is a simulation, which protects nobody. With `noise="secret"` the noise is real, and the run is
+    added to the records ledger, which adds up all such runs on the same records.
 
     Data, sharding, model, graph and algorithm are registered names (`tacit list`) or your own objects.
 
@@ -57,6 +64,8 @@ def train(
         nodes: The number of nodes of a graph given by name.
         rounds: The number of rounds.
         seed: Determines initial parameters, batches and noise: the same seed gives the same run.
+        noise: "simulated" derives noise and batches from the seed; "secret" from a key of the operating system that is
+            not stored, so that the run cannot be resumed.
         batch: The (expected) batch size per node; None uses all records of a node in every step.
         sampling: How batches are drawn.
         relation: Neighbouring data sets: one record added or removed, or one record replaced. The default is
@@ -67,6 +76,8 @@ def train(
         calibration: "guaranteed" makes `epsilon` the guaranteed ε; "paper" uses the paper's formula.
         budget: Stop before the first release that would exceed this guaranteed ε. The default is a guaranteed
             `epsilon`.
+        population: With secret noise: the name of the population of these records. Declare it if they change.
+        population_budget: With secret noise: refuse the run if all runs on the population would exceed this ε.
         evaluate_every: Rounds between two evaluations; by default there are about 20 evaluations.
         out: A new folder for config, ledger, history, models, checkpoint and report. By default nothing is written.
         resume: Continue the run in `out` from its last checkpoint, with the same arguments as before. Other settings
@@ -86,18 +97,16 @@ def train(
         >>> run.privacy.guaranteed <= 2.0, len(run.models), run.history[-1]["round"]
         (True, 4, 5)
     """
+    general = {"seed": seed, "noise": noise, "rounds": rounds, "evaluate_every": evaluate_every}
+    named = {"data": data, "sharding": sharding, "model": model, "algorithm": algorithm}
+    records = {"population": population, "population_budget": population_budget}
     config = Config.parse(
         {
-            "seed": seed,
-            "rounds": rounds,
-            "evaluate_every": evaluate_every,
-            "data": _name(data),
-            "sharding": _name(sharding),
-            "model": _name(model),
+            **general,
+            **{kind: _name(part) for kind, part in named.items()},
             "graph": {**_name(graph), **({"nodes": nodes} if isinstance(graph, str) else {})},
-            "algorithm": _name(algorithm),
             "batch": {"size": batch, "sampling": sampling, "relation": relation},
-            "privacy": {"epsilon": epsilon, "delta": delta, "calibration": calibration, "budget": budget},
+            "privacy": {"epsilon": epsilon, "delta": delta, "calibration": calibration, "budget": budget, **records},
         },
         "tacit.train",
     )
@@ -106,12 +115,11 @@ def train(
     if extend < 0 or (extend and not resume):
         raise TacitError(f"extend must be a number of rounds to add and needs resume=True, got {extend}")
     refuse_graph_method(config)
-    if not isinstance(data, str | Dataset):
-        data = Dataset.from_arrays(*data, split=fitting_split(batch_relation(config.batch)))
-    parts = _objects(data, sharding, model, graph, algorithm)
+    parts = _objects(data, sharding, model, graph, algorithm, batch_relation(config.batch))
     folder = None if out is None else Path(out)
     followers = [*([ProgressBar()] if progress else []), ReportPage(), *observers]
-    return from_config(config, parts, out=folder, resume=resume, extend=extend, observers=followers).go()
+    run = from_config(config, parts, out=folder, resume=resume, extend=extend, observers=followers, secret_noise=True)
+    return run.go()
 
 
 def refuse_graph_method(config: Config) -> None:
@@ -125,13 +133,16 @@ def _name(part: object) -> dict[str, str]:
 
 
 def _objects(
-    data: str | Dataset,
+    data: str | Dataset | tuple[npt.ArrayLike, npt.ArrayLike],
     sharding: str | Sequence[npt.NDArray[np.int64]],
     model: str | nn.Module | Model,
     graph: str | Graph | nx.Graph,
     algorithm: str | Algorithm[Any],
+    relation: Relation,
 ) -> UserParts:
-    """The parts that are not names."""
+    """The parts that are not names. Arrays are split as the relation of the run needs it."""
+    if not isinstance(data, str | Dataset):
+        data = Dataset.from_arrays(*data, split=fitting_split(relation))
     if not isinstance(graph, str | Graph):
         graph = from_networkx(graph)
     return UserParts(

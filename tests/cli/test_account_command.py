@@ -45,6 +45,9 @@ def test_epsilon_agrees_with_known_values(tacit, noise, rate, steps, delta, exac
         "assumes": None,
         "simulated": False,
         "covers_models": None,
+        "runs": 0,
+        "total": None,
+        "total_reason": None,
         "per_round": None,
         "claimed_for": "run",
     }

@@ -25,6 +25,9 @@ PRIVACY = {"claimed", "guaranteed", "delta", "unit", "relation", "adversary", "r
     "claimed_for",
     "simulated",
     "covers_models",
+    "runs",
+    "total",
+    "total_reason",
 }
 OWN = Path(__file__).parents[1] / "runs/own.py"
 

@@ -131,7 +131,7 @@ def test_differences_are_listed_with_exit_code_1(tacit, run, trained, tmp_path):
     ended = tacit("verify", "good", "run")
     assert (ended.code, ended.err) == (1, "")
     assert "good: verified" in ended.out
-    assert "run: NOT VERIFIED, 2 differences" in ended.out
+    assert "run: NOT VERIFIED, differences: 2" in ended.out
     assert "  result.json: privacy: guaranteed is 0.1, but the ledger gives 2.99" in ended.out
     found = json.loads(tacit("verify", "good", "run", "--json").out)["runs"]
     assert [each["verified"] for each in found] == [True, False]

@@ -71,7 +71,7 @@ def test_content_digest_covers_every_table():
         "UPDATE vector SET data = x'00'",
         "UPDATE fact SET value = 4",
         "UPDATE mark SET steps = 2",
-        "DELETE FROM unreleased",
+        "DELETE FROM exact_value",
         "DELETE FROM release WHERE step = 2",
     ):
         ledger._db.execute(change)

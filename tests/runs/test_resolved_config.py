@@ -98,7 +98,7 @@ def test_python_objects_record_what_is_known(tmp_path):
     x = np.random.default_rng(0).normal(size=(80, 3))
     run = tacit.train(
         torch.nn.Linear(3, 2),
-        (x, (x[:, 0] > 0).astype(int)),
+        tacit.Dataset.from_arrays(x, (x[:, 0] > 0).astype(int), labels=[0, 1]),
         graph=nx.cycle_graph(4),
         algorithm=own.Mine(lr=0.3),
         rounds=2,
@@ -108,7 +108,7 @@ def test_python_objects_record_what_is_known(tmp_path):
     )
     saved = tomllib.loads((tmp_path / "run/config.toml").read_text())
     assert saved["algorithm"] == {"name": "python: Mine", "lr": 0.3, "noise": 1.0, "local": "private"}
-    assert saved["data"] == {"name": "python: tuple", "records": 64, "inputs": [3], "classes": 2}
+    assert saved["data"] == {"name": "python: Dataset", "records": len(run.task.data.y), "inputs": [3], "classes": 2}
     assert saved["model"] == {"name": "python: Linear", "parameters": 8}
     assert saved["graph"] == {"name": "python: Graph", "nodes": 4}
     assert run.config == saved

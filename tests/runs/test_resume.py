@@ -198,7 +198,7 @@ def test_ledger_decides_and_not_the_config_file(stopped):
 
 def test_other_records_of_the_same_form_are_refused(tmp_path):
     rows = "".join(f"{i},{i % 7},{'yes' if i % 3 else 'no'}\n" for i in range(200))
-    changes = {"data": {"name": "csv", "path": str(tmp_path / "records.csv"), "label": "y"}}
+    changes = {"data": {"name": "csv", "path": str(tmp_path / "records.csv"), "label": "y", "labels": ["no", "yes"]}}
     (tmp_path / "records.csv").write_text("a,b,y\n" + rows)
     small(**changes, out=tmp_path / "run", observers=[interrupt_after(7)]).go()
     (tmp_path / "records.csv").write_text("a,b,y\n" + rows.replace(",2,", ",3,"))
@@ -241,6 +241,14 @@ def test_ledger_with_too_few_steps_is_refused(stopped, tmp_path):
     small(out=tmp_path / "young", observers=[interrupt_after(3)]).go()
     shutil.copy(tmp_path / "young/ledger.sqlite", stopped)
     refused(stopped, "has 3 steps, but the run has made 7")
+
+
+@pytest.mark.parametrize("step", [2, 6])  # before and after the last evaluation
+def test_ledger_with_a_changed_release_is_refused(stopped, step):
+    with closing(sqlite3.connect(stopped / "ledger.sqlite")) as database:
+        database.execute("UPDATE release SET purpose = 'x' WHERE step = ?", (step,))
+        database.commit()
+    refused(stopped, "ledger.sqlite was changed: its releases are not those of the run")
 
 
 def test_damaged_ledger_is_refused(stopped):

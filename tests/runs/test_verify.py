@@ -125,7 +125,7 @@ def test_half_a_ledger_is_found(run):
     found = differences(run)
     assert "ledger.sqlite has 6 releases, but the run has made 12" in found
     assert "ledger.sqlite: the releases before round 10 were changed" in found
-    assert 'ledger.sqlite: 6 planned releases are missing, the first is "gradient" of step 6' in found
+    assert 'ledger.sqlite: planned releases are missing (6, the first is "gradient" of step 6)' in found
     assert any(line.startswith("result.json: privacy: guaranteed is ") for line in found)
 
 
@@ -146,7 +146,7 @@ def test_half_a_ledger_with_new_digests_is_found(run):
     edit_ledger(run, "DELETE FROM release WHERE step % 2 = 1")
     rewritten(run)
     found = differences(run)
-    assert 'ledger.sqlite: 6 planned releases are missing, the first is "gradient" of step 1' in found
+    assert 'ledger.sqlite: planned releases are missing (6, the first is "gradient" of step 1)' in found
     assert any(line.startswith("result.json: privacy: guaranteed is ") for line in found)
 
 
@@ -180,8 +180,8 @@ def test_larger_noise_with_new_digests_and_a_new_result_is_found(run):
     found = differences(run)
     assert not any("noise multipliers or sampling rates were changed" in line for line in found)
     assert (
-        "ledger.sqlite: 12 releases have other noise or other sampling than planned, the first is "
-        '"gradient" of step 0' in found
+        "ledger.sqlite: releases have other noise or other sampling than planned "
+        '(12, the first is "gradient" of step 0)' in found
     )
 
 
@@ -199,7 +199,7 @@ def test_edited_config_is_found(run):
     (run / "config.toml").write_text(text.replace("lr = 0.5", "lr = 0.05").replace("rho_mu = 2.0\n", ""))
     assert set(differences(run)) == {
         "config.toml: algorithm.lr is 0.5 in the ledger, got 0.05",
-        "config.toml: algorithm.rho_mu is 2 in the ledger, got not set",
+        "config.toml: algorithm.rho_mu is 2 in the ledger, but not here",
     }
 
 
@@ -373,7 +373,7 @@ def test_python_objects_and_own_files_are_verified_without_being_executed(tmp_pa
 def test_records_that_have_changed_since_are_noted(tmp_path):
     rows = "".join(f"{i},{i % 7},{'yes' if i % 3 else 'no'}\n" for i in range(200))
     (tmp_path / "records.csv").write_text("a,b,y\n" + rows)
-    changes = {"data": {"name": "csv", "path": str(tmp_path / "records.csv"), "label": "y"}}
+    changes = {"data": {"name": "csv", "path": str(tmp_path / "records.csv"), "label": "y", "labels": ["no", "yes"]}}
     run = small(**changes, out=tmp_path / "run").go()
     assert verified(run).unchecked == ()
     (tmp_path / "records.csv").write_text("a,b,y\n" + rows.replace(",2,", ",3,"))

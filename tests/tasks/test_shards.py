@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit.errors import TacitError
-from tacit.tasks.shards import by_class, by_size, dirichlet, iid, shards
+from tacit.tasks.shards import by_class, by_digest, by_size, dirichlet, iid, shards
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -204,3 +204,38 @@ LABELS = np.repeat(np.arange(4), 25)
 def test_impossible_shardings_are_refused(name, options, message):
     with pytest.raises(TacitError, match=message):
         shards.build(name, {"labels": LABELS, "nodes": 4, "seed": 0, **options})
+
+
+@given(settings(), st.data())
+def test_a_record_has_the_same_node_whatever_the_other_records_are(setting, data):
+    labels, nodes, seed = setting
+    features = np.random.default_rng(seed).normal(size=(len(labels), 2, 2)).astype(np.float32)
+    parts = by_digest(labels, features, nodes, seed)
+    check(parts, labels, nodes)
+    kept = np.flatnonzero(data.draw(st.lists(st.booleans(), min_size=len(labels), max_size=len(labels))))
+    if len(kept) < nodes:
+        return
+    fewer = by_digest(labels[kept], features[kept], nodes, seed)
+    for part, smaller in zip(parts, fewer, strict=True):
+        assert kept[smaller].tolist() == [record for record in part if record in kept]
+
+
+def test_shards_by_digest_are_about_equal_and_depend_on_seed_and_label():
+    features = np.random.default_rng(0).normal(size=(4000, 3)).astype(np.float32)
+    labels = np.zeros(4000, np.int64)
+    parts = by_digest(labels, features, 4)
+    assert abs(sizes_of(parts) - 1000).max() < 150
+    for other in (by_digest(labels, features, 4, seed=1), by_digest(labels + 1, features, 4)):
+        assert any(len(one) != len(two) or (one != two).any() for one, two in zip(parts, other, strict=True))
+    negative = np.where(features == features, -0.0, 0).astype(np.float32)
+    assert by_digest(labels, negative, 4)[0].tolist() == by_digest(labels, 0 * features, 4)[0].tolist()
+
+
+@given(settings())
+def test_a_replaced_record_moves_no_other_between_stable_shards(setting):
+    labels, nodes, seed = setting
+    other = labels.copy()
+    other[0] += 1
+    for sharding in (iid, lambda *given: by_size(*given, ratio=1.0)):
+        for one, two in zip(sharding(labels, nodes, seed), sharding(other, nodes, seed), strict=True):
+            assert one.tolist() == two.tolist()

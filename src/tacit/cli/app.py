@@ -44,6 +44,7 @@ def main() -> None:
     from tacit.cli import (  # noqa: F401  (each adds its command)
         account,
         audit,
+        budget,
         check,
         claims,
         compare,

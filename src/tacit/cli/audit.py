@@ -128,7 +128,7 @@ def _config_of_run(folder: Path, overrides: list[str] | None) -> Config:
             raise TacitError(
                 f"The {kind} of this run was passed in Python, so it is not in the folder and cannot be audited"
             )
-    return config
+    return config.model_copy(update={"noise": "simulated"})  # an attack repeats the run on records of its own
 
 
 def _add_to_report(result: AuditResult, folder: Path) -> Path:

@@ -59,6 +59,12 @@ _Neighbours = Annotated[float | None, typer.Option(help="Mean number of edges pe
 _Seed = Annotated[
     int | None, typer.Option(help="Derive the noise from this seed: a simulation. Default: secret noise.")
 ]
+_PopulationName = Annotated[
+    str | None, typer.Option(help="Population of these signals, if they change: ε of all its runs adds up.")
+]
+_PopulationBudget = Annotated[
+    float | None, typer.Option(help="Refuse the run if all runs on these signals would exceed this ε.")
+]
 _OutFolder = Annotated[Path | None, typer.Option("--out", help="Output folder. Default: graphs/NAME.")]
 _AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 _Verbose = Annotated[bool, typer.Option("--verbose", help="Also print the parameters and the full privacy statement.")]
@@ -79,6 +85,8 @@ def learn_graph(
     lam: _Lam = None,
     neighbours: _Neighbours = None,
     seed: _Seed = None,
+    population: _PopulationName = None,
+    population_budget: _PopulationBudget = None,
     out_dir: _OutFolder = None,
     as_json: _AsJson = False,
     verbose: _Verbose = False,
@@ -100,6 +108,8 @@ def learn_graph(
         release=release.value,
         seed=seed,
         neighbours=neighbours,
+        population=population,
+        population_budget=population_budget,
         **options,
     )
     out = out_dir or storage.unused_folder(Path("graphs"), files[0].stem if files else "example")
@@ -180,6 +190,8 @@ def _print_result(learner: GraphLearner, out: Path, verbose: bool) -> None:
         print_line(_privacy_line(learner.privacy_))
         if run.task.noise.simulation_note and run.method.noise is not None:
             print_line(run.task.noise.simulation_note)
+        if learner.privacy_.runs:
+            print_line(learner.privacy_.total_sentence)
     print_line(f"Results: {out}. Report: {out}/report.html")
 
 

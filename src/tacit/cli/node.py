@@ -81,5 +81,7 @@ def _report(node: Node, result: dict[str, Any]) -> None:
     print_line(privacy_line(node.run.privacy))
     if node.site.noise_seed is not None:
         print_line(simulation_line(node.site.noise_seed))
+    if node.run.privacy.runs:
+        print_line(node.run.privacy.total_sentence)
     report = Path(result["out"]) / "report.html"
     print_line(f"Results: {result['out']}." + (f" Report: {report}" if report.exists() else ""))

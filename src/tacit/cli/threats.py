@@ -27,7 +27,7 @@ def threats(
     adversaries = [] if colluding is None else [Coalition(_node_numbers(colluding))]
     settings = Config.load(config, set_ or [])
     with err.status("Accounting"):
-        analysis = analyse_threats(from_config(settings), adversaries=adversaries, planned=True)
+        analysis = analyse_threats(from_config(settings, secret_noise=True), adversaries=adversaries, planned=True)
     if as_json:
         print_json(analysis.as_dict())
         return

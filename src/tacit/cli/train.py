@@ -27,6 +27,9 @@ def train(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="key=value, set in the config, such as algorithm.lr=0.1.")
     ] = None,
+    secret_noise: Annotated[
+        bool, typer.Option("--secret-noise", help="Real noise instead of a simulation; short for --set noise=secret.")
+    ] = False,
     epsilon: Annotated[float | None, typer.Option(help="Guaranteed ε; short for --set privacy.epsilon.")] = None,
     delta: Annotated[float | None, typer.Option(help="δ; short for --set privacy.delta.")] = None,
     out_dir: Annotated[Path | None, typer.Option("--out", help="Folder of the run. Default: runs/NAME.")] = None,
@@ -47,7 +50,7 @@ def train(
     """Train a model over a network of nodes with differential privacy."""
     from tacit.networks import in_process_group, join_process_group
 
-    asked = {"privacy.epsilon": epsilon, "privacy.delta": delta}
+    asked = {"privacy.epsilon": epsilon, "privacy.delta": delta, "noise": "secret" if secret_noise else None}
     settings = [*(set_ or []), *(f"{key}={value}" for key, value in asked.items() if value is not None)]
     if resume is not None and (config is not None or settings or out_dir is not None):
         raise TacitError("--resume uses the config of the run: remove CONFIG, --set, --epsilon, --delta and --out")
@@ -93,13 +96,15 @@ def _new(path: Path | None, settings: list[str], out: Path | None, ranks: Proces
 
     config = Config.load(path, settings)
     refuse_graph_method(config)
+    if config.noise == "secret":
+        err.print("Secret noise: it is not stored, so this run cannot be resumed if it stops.", highlight=False)
     folder = out or storage.unused_folder(Path("runs"), config.name or (path.stem if path else "run"))
     if ranks is None or ranks.is_leader:
         storage.check_new_folder(folder)
     if ranks is not None:
         folder = Path(ranks.gather_strings(str(folder))[0])  # all ranks choose before one creates it
     with _preparing("Preparing data, graph and noise", ranks):
-        return from_config(config, ranks=ranks, out=folder, observers=_observers(ranks))
+        return from_config(config, ranks=ranks, out=folder, observers=_observers(ranks), secret_noise=True)
 
 
 def _stopped(folder: Path, extend: int, ranks: ProcessGroup | None) -> Run:
@@ -139,10 +144,14 @@ def _print_result(run: Run, result: dict[str, Any], verbose: bool) -> None:
     print_line(privacy_line(run.privacy))
     if run.task.noise.simulated and run.privacy.guaranteed is not None:
         print_line(simulation_line(run.config["seed"]))
+    if run.privacy.runs:
+        print_line(run.privacy.total_sentence)
     if verbose:
         _print_statement(run)
     print_line(f"Results: {run.out}. Report: {run.out}/report.html")
-    if run.interrupted:
+    if run.interrupted and not run.task.noise.reproducible:
+        print_line("This run cannot be resumed: its noise is secret and is not stored.")
+    elif run.interrupted:
         workers = f" --workers {run.coordinator.processes}" if run.coordinator.processes > 1 else ""
         print_line(f"To resume: tacit train --resume {run.out}{workers}")
 

@@ -51,7 +51,7 @@ def _print(verification: Verification) -> None:
     if verification.holds:
         print_line(f"{verification.folder}: verified")
     else:
-        print_line(f"{verification.folder}: NOT VERIFIED, {len(verification.differences)} differences")
+        print_line(f"{verification.folder}: NOT VERIFIED, differences: {len(verification.differences)}")
     for line in verification.differences or verification.checked:
         print_line(f"  {line}")
     for line in verification.unchecked:

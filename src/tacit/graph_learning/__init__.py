@@ -10,6 +10,7 @@ from tacit.graph_learning.learner import EDGE_THRESHOLD, GraphLearner, matrices,
 from tacit.graph_learning.method import GraphMethod, graph_methods
 from tacit.graph_learning.observer import GraphObserver
 from tacit.graph_learning.ppgl import PPGL
+from tacit.graph_learning.records import reserve_signals
 from tacit.graph_learning.run import GraphLearningRun
 from tacit.graph_learning.score_metrics import GraphScore
 from tacit.graph_learning.sensitivity import classical_noise_multiplier
@@ -41,6 +42,7 @@ __all__ = [
     "pair_vertices",
     "paper_grid_search",
     "read_clients",
+    "reserve_signals",
     "scores",
     "synthetic",
     "to_networkx",

@@ -14,6 +14,7 @@ from tacit.errors import TacitError
 from tacit.graph_learning.igl import IGL
 from tacit.graph_learning.method import GraphMethod
 from tacit.graph_learning.ppgl import PPGL
+from tacit.graph_learning.records import reserve_signals
 from tacit.graph_learning.run import GraphLearningRun
 from tacit.graph_learning.scores import edge_scores
 from tacit.graph_learning.signals import Signals
@@ -21,6 +22,8 @@ from tacit.graphs import complete
 from tacit.networks import Simulated
 from tacit.privacy import Array
 from tacit.runs import progress_counter
+
+_DELTA = 1e-5  # of the total of all runs on these signals, unless a run states another
 
 Scorer = Callable[[Array, Array | None], float]
 """Computes the score of the clients' graphs (n, p) and the consensus (p,), which is None for some methods."""
@@ -94,6 +97,8 @@ def grid_search(
         dict(zip(grid, map(float, values), strict=True)) for values in product(*grid.values())
     ]
     if z is None and not method.noise_in_rounds:
+        if method.noise is not None:
+            reserve_signals(task, method, _DELTA)
         z = method.prepare_z(task)
     rows: list[dict[str, float]] = []
     best: tuple[float, GraphMethod[Any]] | None = None

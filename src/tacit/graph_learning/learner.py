@@ -14,6 +14,7 @@ from tacit.errors import TacitError
 from tacit.graph_learning.default_parameters import ProblemParameters, check_neighbours, with_defaults
 from tacit.graph_learning.method import GraphMethod, graph_methods
 from tacit.graph_learning.observer import GraphObserver
+from tacit.graph_learning.records import reserve_signals
 from tacit.graph_learning.run import GraphLearningRun
 from tacit.graph_learning.signals import Signals
 from tacit.graph_learning.triangle import vertex_count
@@ -43,6 +44,8 @@ class GraphLearner:
         seed: Derives the noise from this seed, which is a simulation; by default noise comes from the operating system.
         tolerance: The tolerance of the convergence test.
         neighbours: The mean number of edges per vertex, for the default β.
+        population: The name of the population of these signals. Declare it if they change: ε of all runs adds up.
+        population_budget: Refuse the run if all runs on the population would exceed this ε.
         parameters: Other parameters of the method, such as K or rounds.
 
     Values of β, ρ, λ, ζ and ε_γ that are not given are chosen from the released z
@@ -82,12 +85,15 @@ class GraphLearner:
         seed: int | None = None,
         tolerance: float = 1e-6,
         neighbours: float | None = None,
+        population: str | None = None,
+        population_budget: float | None = None,
         **parameters: Any,
     ) -> None:
         self.method, self.beta, self.rho, self.lam = method, beta, rho, lam
         self.epsilon, self.delta, self.clip, self.release = epsilon, delta, clip, release
         self.graph, self.seed, self.tolerance = graph, seed, tolerance
         self.neighbours, self.parameters = neighbours, parameters
+        self.population, self.population_budget = population, population_budget
 
     def fit(
         self,
@@ -126,6 +132,8 @@ class GraphLearner:
         if self.epsilon is not None:
             task.ledger.budget = Budget(self.epsilon, self.delta)
             task.ledger.budget.accept(plan(method.privacy, method.rounds, task.sampling, task.nodes))
+        if method.noise is not None:
+            reserve_signals(task, method, self.delta, self.population, self.population_budget)
         z = None if method.noise_in_rounds else method.prepare_z(task)
         if z is not None:
             method = with_defaults(method, z, missing, self.neighbours)

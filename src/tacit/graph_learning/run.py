@@ -18,6 +18,7 @@ from torch import Tensor
 from tacit.errors import BudgetExceeded, TacitError
 from tacit.graph_learning.method import GraphMethod
 from tacit.graph_learning.observer import GraphObserver
+from tacit.graph_learning.records import reserve_signals
 from tacit.graph_learning.signals import Signals
 from tacit.networks import Network
 from tacit.privacy import Privacy, declares, ledger_guarantee, outside_parts
@@ -70,6 +71,8 @@ class GraphLearningRun:
         self.interrupted = False
         self.t = 0
         self._started = time.monotonic()
+        if method.noise is not None:
+            reserve_signals(task, method, delta)
         self._state = method.start(task, network.graph, z)
 
     @property
@@ -106,13 +109,15 @@ class GraphLearningRun:
                 f"{self.history[-1]['residual']:.2g}, the tolerance {self.tolerance:g}. Increase rounds",
                 stacklevel=2,
             )
+        if self.task.ledger.reservation is not None:
+            self.task.ledger.reservation.end(self.task.ledger.releases(), self.privacy.reason)
         for observer in self.observers:
             observer.on_finish(self)
         return self
 
     @property
     def privacy(self) -> Privacy:
-        """The privacy of what has been released so far, according to the ledger."""
+        """The privacy of what has been released so far, and after the end the total of all runs on these signals."""
         task, plan = self.task, self.method.privacy
         stays = declares(self.method, "exact_values_stay_local")
         spent, reason = ledger_guarantee(task.ledger, self.delta, exact_values_stay_local=stays)
@@ -121,7 +126,7 @@ class GraphLearningRun:
             reason = "the graphs were learned from values that are not in this ledger"
         note = task.noise.simulation_note
         simulation = (note,) if note and self.method.noise is not None else ()
-        return Privacy(
+        spent_so_far = Privacy(
             guaranteed=None if reason else float(spent.max(initial=0.0)),
             claimed=plan.claim(task.sampling, task.nodes, self.delta, self.t) if self.t else None,
             delta=self.delta,
@@ -133,6 +138,7 @@ class GraphLearningRun:
             simulated=bool(simulation),
             per_node=spent,
         )
+        return spent_so_far if task.ledger.reservation is None else task.ledger.reservation.stated(spent_so_far)
 
     def result(self) -> dict[str, Any]:
         """Return the result of the run as a dictionary, for JSON."""

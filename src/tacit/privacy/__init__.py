@@ -3,7 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from tacit.privacy.accounting import calibrate, epsilon, guarantee
+from tacit.privacy.accounting import calibrate, epsilon, epsilon_lower_bound, guarantee, joint_epsilon
 from tacit.privacy.adversary import Adversary, Coalition, Eavesdropper, MetricReader, ModelHolder
 from tacit.privacy.bounded import Bounded, ReleaseContext
 from tacit.privacy.budget import Budget
@@ -23,7 +23,10 @@ from tacit.privacy.mechanisms import (
     mechanisms,
 )
 from tacit.privacy.planning import PlansReleases, calibrate_noise, plan
+from tacit.privacy.recorded_runs import RecordedRun, RecordsTotal, total_of_runs
+from tacit.privacy.records_ledger import RecordsLedger
 from tacit.privacy.release import Array, Release, Unit
+from tacit.privacy.reservation import Reservation
 from tacit.privacy.sampling import Population, Relation, Sampling, SamplingKind, sampling_kinds
 from tacit.privacy.statement import (
     Privacy,
@@ -62,9 +65,13 @@ __all__ = [
     "Population",
     "Privacy",
     "PrivacyLoss",
+    "RecordedRun",
+    "RecordsLedger",
+    "RecordsTotal",
     "Relation",
     "Release",
     "ReleaseContext",
+    "Reservation",
     "Sampling",
     "SamplingKind",
     "Unit",
@@ -73,8 +80,10 @@ __all__ = [
     "calibrate_noise",
     "declares",
     "epsilon",
+    "epsilon_lower_bound",
     "epsilon_to_mu",
     "guarantee",
+    "joint_epsilon",
     "ledger_guarantee",
     "mechanisms",
     "mu_to_epsilon",
@@ -85,6 +94,7 @@ __all__ = [
     "rounded_down",
     "rounded_up",
     "sampling_kinds",
+    "total_of_runs",
 ]
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 from tacit.errors import TacitError
 
 State = Literal["open", "read", "local"]
+ExactUse = Literal["read", "local"]
 Row = tuple[State, int, str]
 
 
@@ -18,12 +19,14 @@ class ExactValues:
         open: (step, purpose) of values that were computed and neither released nor used locally.
         read: For each purpose whose value was read before its release, the first such step.
         local: For each purpose whose value was used inside the node, the first such step.
+        on_use: Called before a value is read or used inside the node.
     """
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         self.open: set[tuple[int, str]] = set()
         self.read: dict[str, int] = {}
         self.local: dict[str, int] = {}
+        self.on_use: Callable[[ExactUse], None] | None = None
         for state, step, purpose in rows:
             if state == "open":
                 self.open.add((step, purpose))
@@ -37,9 +40,11 @@ class ExactValues:
         self.open.add((step, purpose))
 
     def note_read(self, step: int, purpose: str) -> None:
+        self._notify("read")
         self._first(self.read, step, purpose)
 
     def note_local_use(self, step: int, purpose: str) -> None:
+        self._notify("local")
         self._first(self.local, step, purpose)
 
     def rewind(self, step: int) -> None:
@@ -53,6 +58,10 @@ class ExactValues:
         yield from (("open", step, purpose) for step, purpose in sorted(self.open))
         yield from (("read", step, purpose) for purpose, step in sorted(self.read.items()))
         yield from (("local", step, purpose) for purpose, step in sorted(self.local.items()))
+
+    def _notify(self, use: ExactUse) -> None:
+        if self.on_use is not None:
+            self.on_use(use)
 
     @staticmethod
     def _first(steps: dict[str, int], step: int, purpose: str) -> None:

@@ -23,6 +23,7 @@ from tacit.privacy.sampling import Relation, Sampling
 if TYPE_CHECKING:
     from tacit.privacy.budget import Budget
     from tacit.privacy.ledger_facts import LedgerFacts
+    from tacit.privacy.reservation import Reservation
 
 Array = npt.NDArray[np.float64]
 
@@ -45,6 +46,7 @@ class Ledger:
 
     Attributes:
         values: The values that were computed from records and not released, or seen without noise.
+        reservation: The run's entry in the records ledger, if its noise is secret.
 
     Args:
         path: An SQLite file; None keeps the ledger in memory.
@@ -54,6 +56,7 @@ class Ledger:
 
     def __init__(self, path: Path | None = None, *, budget: Budget | None = None, durable: bool = False) -> None:
         self.budget = budget
+        self.reservation: Reservation | None = None
         self.durable = durable
         with _disk(path):
             # Nodes may run in threads, but only one thread at a time uses a ledger.
@@ -77,6 +80,8 @@ class Ledger:
 
     def open(self, step: int, purpose: str) -> None:
         """Note that a value was computed from records. Until it is released or used locally, nothing is guaranteed."""
+        if self.reservation is not None:
+            self.reservation.begin(self)
         self.values.add(step, purpose)
 
     def close(self, step: int, purpose: str) -> None:
@@ -86,6 +91,9 @@ class Ledger:
     def record(self, release: Release) -> None:
         """Record a release, or raise TacitError if it exceeds the budget or was made before."""
         step, purpose, sampling = release.step, release.purpose, release.sampling
+        if self.reservation is not None:
+            self.reservation.begin(self)
+            self.reservation.admit(release)
         self.close(step, purpose)
         if (step, purpose) in self._repeated:
             self._repeated.discard((step, purpose))

@@ -20,7 +20,7 @@ from tacit.privacy.ledger import Ledger, _disk
 
 _FACTS = "CREATE TABLE IF NOT EXISTS fact (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
 _MARKS = "CREATE TABLE IF NOT EXISTS mark (round INTEGER PRIMARY KEY, steps INTEGER NOT NULL, digest TEXT NOT NULL)"
-_TABLES = ("vector", "unreleased", "fact", "mark")
+_TABLES = ("vector", "exact_value", "fact", "mark")
 _NO_LIMIT = 1 << 62
 
 

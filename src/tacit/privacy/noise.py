@@ -65,6 +65,11 @@ class Noise:
         return cls(os.urandom(32))
 
     @property
+    def fingerprint(self) -> str:
+        """An identifier of the key, from which the key cannot be computed."""
+        return hashlib.blake2b(key=self._key, digest_size=16, person=b"tacit run").hexdigest()
+
+    @property
     def simulated(self) -> bool:
         """Whether the noise is derived from a seed, and so protects nobody."""
         return self.seed is not None

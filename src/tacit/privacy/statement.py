@@ -42,6 +42,9 @@ class Privacy:
         simulated: Whether the noise is derived from a known seed, so that the run protects nobody.
         covers_models: Whether the guarantee also holds for someone who gets the nodes' models, and the accuracies and
             losses measured on them. None if no models are involved.
+        runs: The number of runs with secret noise on these records, with this one; 0 if they are not counted.
+        total: The guaranteed ε of all of them together, at the same δ; None if there is no total.
+        total_reason: Why there is no total, if so.
         per_node: (n,) the guaranteed ε of each node.
 
     Example:
@@ -62,6 +65,9 @@ class Privacy:
     claimed_for: Literal["run", "round"] = "run"
     simulated: bool = False
     covers_models: bool | None = None
+    runs: int = 0
+    total: float | None = None
+    total_reason: str | None = None
     per_node: Array = field(default_factory=lambda: np.zeros(0), repr=False, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
@@ -73,19 +79,36 @@ class Privacy:
         """The word that belongs before every guaranteed ε."""
         return "Guaranteed (simulated)" if self.simulated and self.guaranteed is not None else "Guaranteed"
 
+    @property
+    def total_sentence(self) -> str:
+        """ε of this run and of all runs on these records; empty if they are not counted.
+
+        >>> Privacy(guaranteed=1.0, claimed=None, delta=1e-5, runs=3, total=2.1).total_sentence
+        'This run: ε = 1. All 3 runs on these records: ε = 2.1.'
+        """
+        if self.runs == 0:
+            return ""
+        if self.runs == 1:
+            return "No other run on these records is recorded."
+        runs = f"All {self.runs} runs on these records"
+        if self.total is None or self.guaranteed is None:
+            return f"{runs}: no total is guaranteed, because {self.total_reason}."
+        return f"This run: ε = {rounded_up(self.guaranteed)}. {runs}: ε = {rounded_up(self.total)}."
+
     def sentence(self) -> str:
         """Return the whole statement in words."""
         scope = " per round" if self.claimed_for == "round" else ""
         claim = "" if self.claimed is None else f" The paper's formula claims ε = {self.claimed:.4g}{scope}."
+        total = f" {self.total_sentence}" if self.runs else ""
         if self.guaranteed is None:
-            return f"No privacy is guaranteed: {self.reason}.{claim}"
+            return f"No privacy is guaranteed: {self.reason}.{claim}{total}"
         neighbours = _NEIGHBOURS_OF_NODES if self.unit == "node" else _NEIGHBOURS[self.relation]
         single = "" if self.per_round is None else f" The worst single round has ε = {rounded_up(self.per_round)}."
         assumes = f" Assumption: {self.assumes}." if self.assumes else ""
         note = f" {self.note}" if self.note else ""
         return (
             f"{self.label} ε = {rounded_up(self.guaranteed)}, δ = {self.delta:g} per {self.unit}, against "
-            f"{self.adversary}. Neighbouring data sets: {neighbours}.{single}{claim}{assumes}{note}"
+            f"{self.adversary}. Neighbouring data sets: {neighbours}.{single}{claim}{assumes}{note}{total}"
         )
 
 
@@ -108,7 +131,8 @@ def rounded_down(epsilon: float, digits: int = 3) -> str:
 
 
 def _rounded(value: float, digits: int, rounding: str) -> str:
-    return f"{float(Context(prec=digits, rounding=rounding).create_decimal(repr(float(value)))):g}"
+    rounded = Context(prec=digits, rounding=rounding).create_decimal(repr(float(value)))
+    return f"{float(rounded):.{max(digits, 6)}g}"
 
 
 def ledger_guarantee(

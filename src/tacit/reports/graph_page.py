@@ -10,7 +10,7 @@ from typing import Any
 from tacit.graph_learning import GraphLearner
 from tacit.reports.charts import LOG_AXIS, Figure, curve, line_figure
 from tacit.reports.graph_pictures import edges_of, graph_pictures
-from tacit.reports.privacy_statement import statement_items
+from tacit.reports.privacy_statement import several_runs_limitation, statement_items
 from tacit.reports.release_summary import summarise_releases
 from tacit.reports.run_record import flat_settings
 from tacit.reports.template import render_template
@@ -91,7 +91,7 @@ def _limitations(learner: GraphLearner) -> list[str]:
         page,
         "The guarantee is for one signal. A person with k signals has up to k times this ε, at a larger δ.",
         "The clip bound is public. It must not be derived from the signals.",
-        "The guarantee is for one run. If several runs use the same signals, their ε values add up.",
+        several_runs_limitation(learner.privacy_, "signals"),
         "A client is protected by its own noise. A client that does not follow the method is not protected.",
     ]
 

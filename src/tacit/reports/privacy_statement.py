@@ -51,6 +51,7 @@ def statement_items(privacy: Privacy, releases: Sequence[ReleaseSummary], noise_
     """The statement, one item per fact."""
     items = [
         StatementItem(f"{privacy.label} ε", _guaranteed(privacy)),
+        StatementItem("All runs on these records", _total(privacy)),
         StatementItem("Claimed ε", _claimed(privacy)),
         StatementItem("δ", f"{privacy.delta:g} ({_one_in(privacy.delta)})."),
         StatementItem("Protected unit", _unit(privacy)),
@@ -86,10 +87,31 @@ def limitations(run: RunRecord) -> list[str]:
         *page,
         *(["A person with k records has up to k times this ε, at a larger δ."] if privacy.unit == "record" else []),
         *([local] if run.config.get("algorithm", {}).get("share") else []),
-        "The guarantee is for one run. If several runs use the same records, also for tuning, their ε values add up.",
+        several_runs_limitation(privacy, "records"),
         "A node is protected by its own noise. A node that does not follow the method is not protected.",
         f"Facts about the population can be learned with or without any one {privacy.unit}.",
     ]
+
+
+def several_runs_limitation(privacy: Privacy, records: str) -> str:
+    """What the ε of one run, or the total of all recorded runs, does not include."""
+    if not privacy.runs:
+        return (
+            f"The guarantee is for one run. If several runs use the same {records}, also for tuning, their ε values "
+            "add up."
+        )
+    return (
+        f"The total includes the runs that this computer has recorded for exactly these {records}, or for their "
+        f"declared population. Runs elsewhere, and runs on changed {records} without a declared population, add to it."
+    )
+
+
+def _total(privacy: Privacy) -> str:
+    if privacy.runs <= 1:
+        return "" if privacy.runs == 0 else "No other run is recorded."
+    if privacy.total is None:
+        return f"No total for {privacy.runs} runs: {privacy.total_reason}."
+    return f"{rounded_up(privacy.total)} for all {privacy.runs} runs together, at the same δ (one joint accounting)."
 
 
 def _guaranteed(privacy: Privacy) -> str:

@@ -39,8 +39,9 @@ from tacit.runs.progress import ProgressBar, progress_counter
 from tacit.runs.recorded_facts import RecordedFacts
 from tacit.runs.resolved_config import resolved_config
 from tacit.runs.run import Run
-from tacit.runs.run_facts import record_end, record_files, record_run_start, record_start
+from tacit.runs.run_facts import check_intact, record_end, record_files, record_run_start, record_start
 from tacit.runs.run_folder import RunFolder
+from tacit.runs.secret_noise import reserve_records
 from tacit.runs.verification import Verification, fingerprint, load_private_key, load_public_key, verify
 from tacit.runs.workers import SynchronisedInterrupt, launch_workers
 
@@ -77,6 +78,7 @@ __all__ = [
     "build_graph",
     "build_model",
     "build_task",
+    "check_intact",
     "check_names",
     "fingerprint",
     "finite_or_none",
@@ -92,6 +94,7 @@ __all__ = [
     "record_run_start",
     "record_start",
     "require_files",
+    "reserve_records",
     "resolved_config",
     "run_in_parallel",
     "storage",

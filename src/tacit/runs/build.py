@@ -31,6 +31,7 @@ from tacit.runs.privacy_target import apply_privacy_target
 from tacit.runs.resolved_config import resolved_config
 from tacit.runs.run import Run
 from tacit.runs.run_folder import RunFolder
+from tacit.runs.secret_noise import check_secret_noise, check_sharding, reserve_records
 from tacit.tasks import Dataset, Model
 
 
@@ -43,6 +44,7 @@ def from_config(
     resume: bool = False,
     extend: int = 0,
     observers: Sequence[Observer] = (),
+    secret_noise: bool = False,
 ) -> Run:
     """Build the run that a config describes. Names and parameters are checked before data are loaded.
 
@@ -55,14 +57,17 @@ def from_config(
         extend: Continue it for so many more rounds, with the same noise, schedules and budget. It is recorded in the
             ledger, so that a later call without `extend` continues the extended run.
         observers: Notified after the run's folder.
+        secret_noise: Whether a config with `noise = "secret"` is accepted. The run is then added to the records
+            ledger before its first release. Simulations leave it out.
 
     Raises:
         TacitError: The config is invalid, or the run cannot be kept or resumed in `out`.
     """
+    coordinator = Coordinator() if ranks is None else ClusterCoordinator(ranks)
+    check_secret_noise(config, accepted=secret_noise, resume=resume, processes=coordinator.processes)
     parts = parts or UserParts()
     complete = _complete(config, parts)
     config = resolved_config(config, parts)
-    coordinator = Coordinator() if ranks is None else ClusterCoordinator(ranks)
     costs = Costs(**config.network.model_dump())
     network: Network = Simulated(complete.graph, costs) if ranks is None else Cluster(complete.graph, ranks, costs)
     if extend and not resume:
@@ -95,6 +100,7 @@ def _complete(config: Config, parts: UserParts) -> _Complete:
     algorithm = (parts.algorithm or build_algorithm(config.algorithm)).with_rounds(config.rounds)
     graph = parts.graph or build_graph(config.graph)
     require(graph, *algorithm.needs, who=algorithm.title)
+    check_sharding(config, parts, graph.nodes)
     data = parts.data or build_data(config.data, batch_relation(config.batch))
     shards = parts.sharding or build_shards(config.sharding, data, graph.nodes, config.seed)
     check_shards(shards, len(data.y), graph.nodes)
@@ -118,12 +124,14 @@ def _assemble(
     spread = coordinator.processes > 1
     # Noise is calibrated for all nodes; a process of a cluster then hosts its own nodes, with its own ledger.
     whole_ledger = Ledger() if spread else ledger
-    noise = Noise.from_seed(config.seed)
+    noise = Noise.from_system() if config.noise == "secret" else Noise.from_seed(config.seed)
     task = build_task(config, parts.model, parts.data, parts.shards, noise=noise, ledger=whole_ledger)
     algorithm, budget = apply_privacy_target(parts.algorithm, task, parts.graph, config.privacy, rounds)
     if spread:
         task, budget = task.host(network.nodes.tolist(), ledger), budget and budget.for_nodes(network.nodes)
     ledger.budget = budget
+    target = config.privacy
+    reserve_records(task, algorithm, target.delta, target.population, target.population_budget)
     return Run(
         task,
         algorithm,

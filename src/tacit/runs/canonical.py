@@ -37,11 +37,9 @@ def settings_differences(recorded: Mapping[str, Any], given: Mapping[str, Any]) 
     ['data.limit is not set in the ledger, got 9', 'seed is 0 in the ledger, got 1']
     """
     one, other = dict(_flattened(canonical_settings(recorded))), dict(_flattened(canonical_settings(given)))
-    return [
-        f"{key} is {_shown(one, key)} in the ledger, got {_shown(other, key)}"
-        for key in sorted(one | other)
-        if key not in one or key not in other or one[key] != other[key]
-    ]
+    changed = [key for key in sorted(one | other) if key not in one or key not in other or one[key] != other[key]]
+    got = {key: f"got {_shown(other, key)}" if key in other else "but not here" for key in changed}
+    return [f"{key} is {_shown(one, key)} in the ledger, {got[key]}" for key in changed]
 
 
 def _flattened(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

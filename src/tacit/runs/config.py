@@ -66,13 +66,15 @@ class Batch(ConfigSection):
 class PrivacyTarget(ConfigSection):
     """The privacy to reach: noise is calibrated for `epsilon`, and a release that would exceed `budget` is refused.
 
-    Without `budget`, a guaranteed `epsilon` is also the budget.
+    Without `budget`, a guaranteed `epsilon` is also the budget. `population_budget` is for all runs on a `population`.
     """
 
     epsilon: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     delta: float = Field(default=1e-5, gt=0, lt=1)
     calibration: Literal["guaranteed", "paper"] = "guaranteed"
     budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    population: str | None = None
+    population_budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
 
 class CostModel(ConfigSection):
@@ -110,6 +112,7 @@ class Config(ConfigSection):
 
     name: str | None = Field(default=None, pattern=r"^[\w\-. ]*\w$")
     seed: int = Field(default=0, ge=0, lt=2**63)
+    noise: Literal["simulated", "secret"] = "simulated"
     rounds: int = Field(default=200, ge=1)
     evaluate_every: int | None = Field(default=None, ge=1)
     data: NamedPart = NamedPart(name="digits")

@@ -148,7 +148,10 @@ def adapt_model(model: nn.Module | Model, algorithm: Algorithm[Any]) -> Model:
 
 def build_shards(part: NamedPart, data: Dataset, nodes: int, seed: int) -> Shards:
     """One array of record indices per node, as a config names it."""
-    return shards.build(part.name, {"labels": data.y.numpy(), "nodes": nodes, "seed": seed, **part.parameters})
+    given = {"labels": data.y.numpy(), "nodes": nodes, "seed": seed}
+    if "features" in shards.parameters(part.name):
+        given["features"] = data.x.numpy()
+    return shards.build(part.name, {**given, **part.parameters})
 
 
 def check_shards(parts: Shards, records: int, nodes: int) -> None:

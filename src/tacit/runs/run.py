@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,6 +22,7 @@ from tacit.runs.metrics import Evaluation
 from tacit.runs.observer import Observer, Row
 from tacit.runs.privacy_meter import PrivacyMeter, finite_or_none
 from tacit.runs.resolved_config import evaluation_interval
+from tacit.runs.secret_noise import reserve_records
 from tacit.tasks import Task
 
 
@@ -28,7 +30,7 @@ class Run:
     """An algorithm on a task over a network, from the first round to the last.
 
     A run writes no files: it notifies its `observers`, in their order. Several processes of one run share a
-    `coordinator`.
+    `coordinator`. A run with secret noise is added to the records ledger before it computes anything from records.
 
     Attributes:
         t: Complete rounds so far.
@@ -37,7 +39,8 @@ class Run:
         history: One row per evaluation (`pandas.DataFrame(run.history)`).
         trace: One row per round of the quantities in `Algorithm.traces`.
         models: The model of every hosted node, (n, d).
-        privacy: What has been released so far, accounted from the ledger.
+        privacy: What has been released so far, accounted from the ledger; after the end, with the total of all runs on
+            these records.
         stopped: Why the run ended early; None if it did not.
         interrupted: Whether it was ended by Ctrl-C.
         out: The folder in which a `RunFolder` keeps the run.
@@ -74,6 +77,7 @@ class Run:
         self._began = time.monotonic()
         self._meter = self._new_meter()
         self._meter.check_data()
+        reserve_records(task, algorithm, delta)
         self.checkpoint = self._after(0, algorithm.start(task.without_records(), network.graph))
 
     @property
@@ -114,10 +118,12 @@ class Run:
             self._evaluate()
         except KeyboardInterrupt:
             self.stopped, self.interrupted = f"stopped by hand after {self.t} of {self.rounds} rounds", True
+            self._drop_unreleased()
             self.return_to(self.checkpoint)
         except BaseException as error:
             self.stopped = str(error) or type(error).__name__
             self.coordinator.stop(self.stopped)
+            self._drop_unreleased()
             with suppress(Exception):  # the error that ended the run is the one to report
                 self._finish()
             raise
@@ -126,7 +132,8 @@ class Run:
 
     @property
     def privacy(self) -> Privacy:
-        return self._meter.spent(self.t)
+        spent, reservation = self._meter.spent(self.t), self.task.ledger.reservation
+        return spent if reservation is None else reservation.stated(spent)
 
     def planned(self) -> Privacy:
         """The privacy of the whole run, from the releases that the algorithm plans."""
@@ -165,14 +172,21 @@ class Run:
     def _finish(self) -> None:
         """Notify every observer of the end, even if one of them fails; then raise the first failure."""
         failure: BaseException | None = None
-        for observer in self.observers:
+        ends: list[Callable[[], None]] = [partial(observer.on_finish, self) for observer in self.observers]
+        for end in (self._end_reservation, *ends):
             try:
-                observer.on_finish(self)
+                end()
             except BaseException as error:
                 self.coordinator.stop(str(error) or type(error).__name__)  # other processes must not wait for this one
                 failure = failure or error
         if failure is not None:
             raise failure
+
+    def _end_reservation(self) -> None:
+        """Replace the plan in the records ledger by what was released."""
+        ledger = self.task.ledger
+        if ledger.reservation is not None:
+            ledger.reservation.end(ledger.releases(), self._meter.spent(self.t).reason)
 
     def _begins(self) -> bool:
         """Whether there is another round; if so, it has begun."""

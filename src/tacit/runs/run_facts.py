@@ -138,9 +138,18 @@ def check_resume(run: Run, folder: Path) -> None:
         more = any(line.startswith("rounds is ") for line in changed)
         hint = ". To continue a run beyond its rounds, use --extend ROUNDS (Python: extend=)" if more else ""
         raise TacitError(f"{folder} contains another run: {'; '.join(changed)}{hint}")
+    check_intact(run.task.ledger, ledger)
     inputs = different_inputs(facts["inputs"], input_digests(run))
     if inputs:
         raise TacitError(f"{folder} cannot be resumed: the {inputs} differ from those of the run")
+
+
+def check_intact(ledger: Ledger, path: Path) -> None:
+    """Refuse to continue with a ledger from which releases were removed, or in which they were changed."""
+    facts, recorded = ledger.facts, ledger.facts.read().get("releases_digest")
+    changed = facts.first_changed_mark() is not None or not facts.has_intact_vectors()
+    if changed or (recorded is not None and recorded != facts.releases_digest()):
+        raise TacitError(f"{path} was changed: its releases are not those of the run. Restore the ledger to resume.")
 
 
 def different_inputs(recorded: Mapping[str, str], found: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import TacitError
-from tacit.graph_learning import Signals
+from tacit.graph_learning import Signals, reserve_signals
 from tacit.graphs import require
 from tacit.privacy import Budget, plan
 from tacit.runs import (
@@ -25,6 +25,7 @@ from tacit.runs import (
     build_model,
     build_task,
     check_names,
+    reserve_records,
 )
 from tacit.sites.description import NetworkDescription
 from tacit.sites.parts import GraphLearningParts, SiteParts, TrainingParts
@@ -41,6 +42,8 @@ def build_site(site: SiteConfig) -> SiteParts:
         TacitError: If the configuration, the data or the state folder cannot be used. Nothing has been sent then.
     """
     config = site.network_config.config(data=site.data)
+    if site.noise_seed is None:
+        config = config.model_copy(update={"noise": "secret"})
     return _graph_learning_parts(site, config) if is_graph_learning(config.algorithm) else _training_parts(site, config)
 
 
@@ -67,6 +70,7 @@ def _training_parts(site: SiteConfig, config: Config) -> TrainingParts:
     task = build_task(config, model, data, records, noise=noise, ledger=ledger, nodes=nodes)
     algorithm, budget = apply_privacy_target(algorithm, task, graph, config.privacy)
     ledger.budget = _sufficient(budget, config.rounds)
+    reserve_records(task, algorithm, config.privacy.delta, site.population, site.population_budget)
     return TrainingParts(site, site.node, config, description, graph, algorithm, task)
 
 
@@ -90,6 +94,7 @@ def _graph_learning_parts(site: SiteConfig, config: Config) -> GraphLearningPart
         budget = Budget(limit, privacy.delta)
         budget.accept(plan(method.privacy, method.rounds, task.sampling, task.nodes))
         ledger.budget = _sufficient(budget, config.rounds)
+    reserve_signals(task, method, privacy.delta, site.population, site.population_budget)
     return GraphLearningParts(site, site.node, config, description, graph, method, task)
 
 

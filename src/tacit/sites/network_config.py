@@ -107,6 +107,8 @@ class NetworkConfig(ConfigSection):
             return f"two sites have the address {address}"
         if "nodes" in self.graph.parameters:
             return "remove graph.nodes: it is the number of sites"
+        if self.privacy.population is not None or self.privacy.population_budget is not None:
+            return "remove privacy.population and privacy.population_budget: each site sets its own in node.toml"
         return None
 
     def _format_problem(self) -> str | None:

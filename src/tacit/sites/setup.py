@@ -91,7 +91,7 @@ def _with_nodes(config: Config, sites: int) -> Config:
     if config.measure:
         raise TacitError("measure needs values of all nodes without noise, which sites do not send: remove measure")
     table = config.as_dict()
-    return Config.parse({**table, "graph": {**table["graph"], "nodes": sites}})
+    return Config.parse({**table, "noise": "simulated", "graph": {**table["graph"], "nodes": sites}})
 
 
 def _network_table(config: Config, folder: Path) -> tuple[dict[str, Any], Iterator[Arrays]]:

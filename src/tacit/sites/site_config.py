@@ -28,7 +28,9 @@ class SiteConfig(ConfigSection):
     """The contents of node.toml, a site's own file. Paths in it are relative to its folder.
 
     After `peer_timeout` seconds without a message a neighbour counts as absent. With `noise_seed` the noise is that of
-    a simulation and protects nobody; without it the noise comes from a secret key in the `state` folder.
+    a simulation and protects nobody; without it the noise comes from a secret key in the `state` folder. A run with
+    secret noise is added to all others on the same records, or on their `population`, and is refused if the total would
+    exceed `population_budget`.
     """
 
     name: SiteName
@@ -39,6 +41,8 @@ class SiteConfig(ConfigSection):
     checkpoint_every: int = Field(default=10, ge=1)
     metrics_address: Address | None = None
     noise_seed: int | None = Field(default=None, ge=0, lt=2**63)
+    population: str | None = None
+    population_budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     certificates: CertificatePaths
     data: NamedPart
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tacit.errors import TacitError
 from tacit.graph_learning import GraphLearningRun, GraphObserver, matrices, to_networkx, write_graph
-from tacit.runs import Observer, Row, Run, record_end, record_files, record_run_start, storage
+from tacit.runs import Observer, Row, Run, check_intact, record_end, record_files, record_run_start, storage
 from tacit.sites.resume_checks import first_release_step
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class SiteFolder(Observer):
 
     def begin(self, run: SiteRun) -> None:
         """Write the config, and read the history of a resumed run."""
+        check_intact(run.task.ledger, self.path / storage.LEDGER_FILE)
         run.out = self.path
         storage.write_config(self.path / storage.CONFIG_FILE, run.config)
         if (self.path / storage.HISTORY_FILE).is_file():

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tacit.graph_learning import GraphLearningRun, GraphObserver
-from tacit.privacy import guarantee, plan
+from tacit.privacy import declares, guarantee, plan
 from tacit.runs import finite_or_none, record_start
 from tacit.sites.journal import Journal
 from tacit.sites.parts import GraphLearningParts
@@ -35,7 +35,14 @@ class SiteGraphRun(GraphLearningRun):
         method, task = parts.algorithm, parts.task
         check_journal(method.privacy, method.rounds, task, journal, 0, folder.path)
         task.ledger.repeat(0)
-        record_start(task.ledger, parts.config.as_dict(), task.noise, parts.delta, nodes=(parts.node, 1))
+        record_start(
+            task.ledger,
+            parts.config.as_dict(),
+            task.noise,
+            parts.delta,
+            nodes=(parts.node, 1),
+            exact_values_stay_local=declares(method, "exact_values_stay_local"),
+        )
         super().__init__(task, method, network, delta=parts.delta, observers=[folder, *observers])
         self._folder = folder.path
         releases = plan(method.privacy, method.rounds, task.sampling, task.nodes)

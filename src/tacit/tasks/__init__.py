@@ -10,10 +10,11 @@ from tacit.tasks.layout import Layout, join
 from tacit.tasks.model import Model
 from tacit.tasks.models import models
 from tacit.tasks.sampling import Sampler
-from tacit.tasks.shards import shards
+from tacit.tasks.shards import STABLE_FOR, shards
 from tacit.tasks.task import Task
 
 __all__ = [
+    "STABLE_FOR",
     "Clip",
     "ClipNorm",
     "Dataset",

@@ -14,11 +14,13 @@ Privacy:
 """
 
 from collections.abc import Sequence
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import TacitError
+from tacit.privacy import Relation
 from tacit.registry import Registry
 
 Indices = NDArray[np.int64]
@@ -31,7 +33,14 @@ def check_disjoint(parts: Sequence[Indices]) -> None:
         raise TacitError("shards overlap: every record must belong to at most one node, once")
 
 
-shards: Registry[list[Indices]] = Registry("sharding", given=("labels", "nodes"))
+shards: Registry[list[Indices]] = Registry("sharding", given=("labels", "features", "nodes"))
+
+STABLE_FOR: dict[str, Relation] = {"iid": "replace-one", "sizes": "replace-one", "digest": "add-remove"}
+"""Shardings of neighbouring data sets that differ in one record only: no other record changes its node.
+
+`iid` and `sizes` depend on the number of records, which a replaced record does not change. `digest` depends on each
+record alone, so that a record that is added or removed moves no other.
+"""
 
 
 @shards.register("iid")
@@ -84,6 +93,27 @@ def by_size(
             )
     order = np.random.default_rng(seed).permutation(total)
     return np.split(order[: ends[-1]], ends[:-1])
+
+
+@shards.register("digest")
+def by_digest(labels: Indices, features: NDArray[np.float32], nodes: int, seed: int = 0) -> list[Indices]:
+    """Each record at a node that depends on this record alone: a digest of its features and label, keyed by the seed.
+
+    Sizes are random. Identical records have the same node.
+
+    >>> features = np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32)
+    >>> [len(part) for part in by_digest(np.zeros(60, np.int64), features, nodes=3)]
+    [18, 21, 21]
+    """
+    _checked_total("digest", labels, nodes)
+    key = seed.to_bytes(8, "little")
+    content = features.reshape(len(labels), -1) + np.float32(0)  # −0 is 0
+    digests = [
+        blake2b(row.tobytes() + label.tobytes(), digest_size=8, key=key).digest()
+        for row, label in zip(content, labels, strict=True)
+    ]
+    owner = np.frombuffer(b"".join(digests), "<u8") % np.uint64(nodes)
+    return _by_owner(owner.astype(np.int64), nodes)
 
 
 @shards.register("classes")

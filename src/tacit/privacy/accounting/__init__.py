@@ -2,5 +2,7 @@
 
 from tacit.privacy.accounting.accountant import epsilon, guarantee
 from tacit.privacy.accounting.calibration import calibrate
+from tacit.privacy.accounting.joint import joint_epsilon
+from tacit.privacy.accounting.lower_bound import epsilon_lower_bound
 
-__all__ = ["calibrate", "epsilon", "guarantee"]
+__all__ = ["calibrate", "epsilon", "epsilon_lower_bound", "guarantee", "joint_epsilon"]

@@ -39,7 +39,7 @@ def epsilon_of_losses(counts: LossCounts, delta: float, relation: Relation, tole
     pure = _sum_of_largest(counts)
     if delta < _NEGLIGIBLE_DELTA or not counts or _MEANINGLESS_EPSILON < pure < math.inf:
         return pure
-    counts = _merged(counts)
+    counts = merge_unsampled(counts)
     if len(counts) == 1:
         only, count = next(iter(counts.items()))
         exact = only.law.epsilon(only.mu, delta) if count == only.rate == 1 else None
@@ -58,7 +58,7 @@ def _sum_of_largest(counts: LossCounts) -> float:
     )
 
 
-def _merged(counts: LossCounts) -> LossCounts:
+def merge_unsampled(counts: LossCounts) -> LossCounts:
     """Replace the losses without sampling by one per law, where their composition has a closed form."""
     unsampled: dict[PrivacyLoss, dict[float, int]] = {}
     for loss, count in counts.items():
@@ -104,7 +104,9 @@ def compose_losses(counts: LossCounts, delta: float, relation: Relation, toleran
     if relation == "replace-one":
         return refined("replace", 0.0) * _ROUND_UP
     found = refined("remove", 0.0)
-    if any(loss.rate < 1 for loss in counts):  # without sampling both directions are the same
+    # Without sampling both directions are the same. With it, `remove` is the worse one of a single release at every
+    # ε ≥ 0 (Zhu, Dong and Wang 2022), but of several releases with Laplace noise `add` can be.
+    if any(loss.rate < 1 for loss in counts):
         found = max(found, refined("add", found))
     return found * _ROUND_UP
 

@@ -23,32 +23,47 @@ Array = npt.NDArray[np.float64]
 
 _SHARE_OF_DELTA = 1e-4  # that each bound on a rare event may use up
 _MACHINE_EPSILON = float(np.finfo(np.float64).eps)
-_TILTS = np.geomspace(1e-3, 1e3, 48)
+_COARSE_TILTS, FINE_TILTS = 47, 141  # steps from 10⁻³ to 10³ times the usual tilt
 
 
 def epsilon_of_sum(
     losses: list[LossDistribution], factors: list[Factor], h: float, delta: float, guess: float
 ) -> float:
     """Return the least ε with δ(ε) ≤ `delta`, never too small. `guess` needs only the right order of magnitude."""
-    tilts = _TILTS * -math.log(delta) / guess
-    cumulants = _cumulants(losses, factors, h, tilts)
-    widths = _widths(tilts, cumulants, delta)
     infinite = sum(f.times * max(losses[f.weak].infinite, losses[f.strong].infinite) for f in factors)
     count = sum(factor.times for factor in factors)
     found = math.inf
-    # The shortest circle is the fastest; where its rounding noise matters, Chernoff's tilt has less of it.
-    for choice in (widths.argmin(), ((cumulants - math.log(delta)) / tilts)[:-1].argmin()):
+    # The shortest circle is the fastest; where its rounding noise matters, Chernoff's tilt has less of it. A tilt is
+    # useful only if a slightly larger one has a small cumulant too, so that Chernoff's is chosen among more of them.
+    for shortest in (True, False):
+        tilts = candidate_tilts(losses, h, delta, guess, _COARSE_TILTS if shortest else FINE_TILTS)
+        cumulants = _cumulants(losses, factors, h, tilts)
+        widths = circle_widths(tilts, cumulants, delta)
+        choice = int(widths.argmin() if shortest else ((cumulants - math.log(delta)) / tilts)[:-1].argmin())
         theta = float(tilts[choice])
         length = fft.next_fast_len(max(math.ceil(widths[choice] / h), 16), real=True)
-        transform, cumulant = _tilted(losses, factors, h, theta, length)
-        noise = _MACHINE_EPSILON * math.log2(length) * (1 + count)
+        transform, cumulant = tilted_transform(losses, factors, h, theta, length)
+        noise = transform_error(length, count)
         untilt = np.exp(np.minimum(cumulant - theta * h * np.arange(length), 300.0))
         mass = untilt * (np.maximum(fft.irfft(transform, length), 0.0) + noise)
         beyond = math.exp(min(0.0, float((cumulants - tilts * length * h).min())))
-        found = min(found, _solve(mass, h, (delta - beyond - infinite) * (1 - 1e-9 - _MACHINE_EPSILON * 32 * count)))
+        spare = (delta - beyond - infinite) * (1 - 1e-9 - _MACHINE_EPSILON * 32 * count)
+        found = min(found, least_epsilon(mass, h, spare))
         if found < length * h and noise * untilt[int(found / h) :].sum() <= 10 * _SHARE_OF_DELTA * delta:
             break
     return found
+
+
+def candidate_tilts(losses: list[LossDistribution], h: float, delta: float, guess: float, steps: int) -> Array:
+    """Return tilts around −log(δ) / ε, and smaller ones down to −log(δ) / (10 · the largest loss).
+
+    With few steps and a small sampling rate, a rare loss may be many times larger than ε.
+    """
+    usual, ratio = np.geomspace(1e-3, 1e3, steps + 1), 10 ** (6 / steps)
+    largest = h * max(int(loss.multiples[-1]) for loss in losses)
+    smaller = math.ceil(max(math.log(1e-3 * 10 * largest / guess, ratio), 0.0)) if largest > 0 else 0
+    every = np.concatenate([1e-3 * ratio ** -np.arange(smaller, 0.0, -1.0), usual])
+    return np.asarray(every * -math.log(delta) / guess)
 
 
 def _cumulants(losses: list[LossDistribution], factors: list[Factor], h: float, tilts: Array) -> Array:
@@ -66,7 +81,7 @@ def _cumulants(losses: list[LossDistribution], factors: list[Factor], h: float, 
     return np.asarray(count @ mixed)
 
 
-def _widths(tilts: Array, cumulants: Array, delta: float) -> Array:
+def circle_widths(tilts: Array, cumulants: Array, delta: float) -> Array:
     """Return, for each tilt θ, a circumference W at which losses that wrap around do not matter.
 
     They contribute e^{−θW} from below 0, and e^{θW} Pr(L > W) ≤ min_t e^{K(t) − (t − θ)W} from above W.
@@ -77,7 +92,7 @@ def _widths(tilts: Array, cumulants: Array, delta: float) -> Array:
     return np.asarray(np.maximum(-goal / tilts, above))
 
 
-def _tilted(
+def tilted_transform(
     losses: list[LossDistribution], factors: list[Factor], h: float, theta: float, length: int
 ) -> tuple[npt.NDArray[np.complex128], float]:
     """Return the transform of the tilted law of the sum, and its exact K(θ)."""
@@ -107,6 +122,11 @@ def _tilted(
     return product, cumulant
 
 
+def transform_error(length: int, count: int) -> float:
+    """Return a bound on the rounding error of each mass that the inverse of `tilted_transform` gives."""
+    return _MACHINE_EPSILON * math.log2(length) * (1 + count)
+
+
 def _power(base: npt.NDArray[np.complex128], exponent: int) -> npt.NDArray[np.complex128]:
     """Return base ** exponent by repeated squaring; numpy uses logarithms, which lose digits."""
     result = None
@@ -120,7 +140,7 @@ def _power(base: npt.NDArray[np.complex128], exponent: int) -> npt.NDArray[np.co
         base = base * base
 
 
-def _solve(mass: Array, h: float, delta: float) -> float:
+def least_epsilon(mass: Array, h: float, delta: float) -> float:
     """Return the least ε ≥ 0 with Σ_{x > ε} (1 − e^{ε − x}) mass(x) ≤ δ, where x runs over 0, h, 2h, …"""
     decay = np.exp(-h * np.arange(len(mass)))
 

@@ -39,7 +39,7 @@ class LossDistribution(NamedTuple):
     infinite: float
 
 
-class _Cells(NamedTuple):
+class LossCells(NamedTuple):
     """Masses of P and Q in the cells between the edges multiples[i] · h, and (below, above) all cells."""
 
     multiples: Indices
@@ -65,15 +65,16 @@ def _mass_errors(below: Array, above: Array) -> Array:
 def _edges_up_to(reach: float) -> Indices:
     """Return 0, 1, 2, … in steps of 1, then 2, 4, 8, …, each at most 1/_NARROW_CELLS of its place, beyond `reach`."""
     blocks, start, stride = [np.arange(2 * _NARROW_CELLS)], 2 * _NARROW_CELLS, 2
-    while start <= reach:
+    while start <= reach * (1 + 1e-9):
         blocks.append(np.arange(start, 2 * start, stride))
         start, stride = 2 * start, 2 * stride
     edges = np.append(np.concatenate(blocks), start)
-    return edges[: max(int(np.searchsorted(edges, reach)), 1) + 1]
+    # Strictly beyond: an atom on the last edge would count as outside.
+    return edges[: max(int(np.searchsorted(edges, reach * (1 + 1e-9), side="right")), 1) + 1]
 
 
 @lru_cache(maxsize=32)  # every direction uses the same cells
-def _cells(loss: SampledLoss, h: float, tail: float) -> _Cells:
+def loss_cells(loss: SampledLoss, h: float, tail: float) -> LossCells:
     """Return cells that contain all but `tail` of either law."""
     law, rate, mu = loss
     reach = law.reach(mu, tail)
@@ -86,7 +87,7 @@ def _cells(loss: SampledLoss, h: float, tail: float) -> _Cells:
     p_below, p_above = law.shifted_cdf(y, mu)
     q, shifted = _cell_masses(q_below, q_above), _cell_masses(p_below, p_above)
     q_error, shifted_error = _mass_errors(q_below, q_above), _mass_errors(p_below, p_above)
-    return _Cells(
+    return LossCells(
         multiples,
         (1 - rate) * q + rate * shifted,
         q,
@@ -130,9 +131,9 @@ def loss_distribution(loss: SampledLoss, direction: Direction, h: float, tail: f
     >>> from tacit.privacy import Laplace
     >>> found = loss_distribution(SampledLoss(Laplace.loss, 1.0, 0.5), "remove", 0.25, 1e-9)
     >>> found.multiples.tolist(), found.mass.round(4).tolist(), found.infinite
-    ([-2, -1, 0, 1, 2], [0.3222, 0.0429, 0.0486, 0.0551, 0.5312], 0.0)
+    ([-3, -2, -1, 0, 1, 2, 3], [0.0, 0.3222, 0.0429, 0.0486, 0.0551, 0.5312, 0.0], 0.0)
     """
-    cells = _cells(loss, h, tail)
+    cells = loss_cells(loss, h, tail)
     p, q = (cells.p, cells.p_error), (cells.q, cells.q_error)
     multiples, mirrored = cells.multiples, -cells.multiples[::-1]
     if direction == "remove":

@@ -30,6 +30,7 @@ class GaussianLoss(PrivacyLoss):
 
     name = "Gaussian"
     delta_is_convex = True
+    is_attained = True
 
     def cdf(self, y: Array, mu: float) -> tuple[Array, Array]:
         x = y / mu + mu / 2

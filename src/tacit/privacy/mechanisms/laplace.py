@@ -27,6 +27,7 @@ class LaplaceLoss(PrivacyLoss):
 
     name = "Laplace"
     delta_is_convex = True
+    is_attained = True
 
     def cdf(self, y: Array, mu: float) -> tuple[Array, Array]:
         above = np.where(y < -mu, 1.0, np.where(y < mu, np.exp(-(np.clip(y, -mu, mu) + mu) / 2) / 2, 0.0))

@@ -38,6 +38,11 @@ class PrivacyLoss(ABC):
 
     If so, the accountant replaces many different μ by mixtures of few. If not, it composes each μ by itself.
     """
+    is_attained: ClassVar[bool] = False
+    """Whether some value and some change within the sensitivity have exactly this pair of laws.
+
+    Only then does the pair also give a lower bound on ε.
+    """
 
     @abstractmethod
     def cdf(self, y: Array, mu: float) -> tuple[Array, Array]:

@@ -102,6 +102,14 @@ class SamplingKind(ABC):
         return rate
 
     @classmethod
+    def attained_rate(cls, rate: float) -> float:
+        """Return the least probability with which a record is in one draw, for lower bounds on ε; 0 if it is unknown.
+
+        Draws must be independent, unless they have an `epoch`.
+        """
+        return 0.0
+
+    @classmethod
     def epoch(cls, step: int, rate: float) -> int | None:
         """Return the epoch of a draw, if a record is in at most one draw per epoch; None if draws are independent.
 

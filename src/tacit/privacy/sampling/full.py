@@ -36,5 +36,9 @@ class Full(SamplingKind):
         return 1.0
 
     @classmethod
+    def attained_rate(cls, rate: float) -> float:
+        return 1.0
+
+    @classmethod
     def to_dp_event(cls, dp_accounting: Any, event: Any, rate: float) -> Any:
         return event

@@ -70,6 +70,10 @@ class Permutation(SamplingKind):
         return 1.0
 
     @classmethod
+    def attained_rate(cls, rate: float) -> float:
+        return rate
+
+    @classmethod
     def epoch(cls, step: int, rate: float) -> int | None:
         return step // max(1, math.floor(1 / rate + 1e-9))
 

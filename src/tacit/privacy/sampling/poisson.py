@@ -46,5 +46,9 @@ class Poisson(SamplingKind):
         return in_shard(self.population.sizes)
 
     @classmethod
+    def attained_rate(cls, rate: float) -> float:
+        return rate
+
+    @classmethod
     def to_dp_event(cls, dp_accounting: Any, event: Any, rate: float) -> Any:
         return dp_accounting.PoissonSampledDpEvent(rate, event)

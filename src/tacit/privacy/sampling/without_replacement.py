@@ -29,6 +29,10 @@ class WithoutReplacement(SamplingKind):
         return filled(keys.topk(int(self.batch[0]), largest=False).indices)
 
     @classmethod
+    def attained_rate(cls, rate: float) -> float:
+        return rate
+
+    @classmethod
     def to_dp_event(cls, dp_accounting: Any, event: Any, rate: float) -> Any:
         share = Fraction(rate).limit_denominator(10**6)
         return dp_accounting.SampledWithoutReplacementDpEvent(share.denominator, share.numerator, event)

@@ -41,6 +41,8 @@ class RebuiltRun:
             return "a site does not have the whole network"
         if reason := _own_part(config):
             return reason
+        if config.get("noise") == "secret":
+            return "the key of its noise is secret, so its records cannot be compared with those that are here"
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -109,7 +111,7 @@ def _check_part(part: LedgerEvidence, planned: list[Release], partial: list[Rele
     for what, keys in lists.items():
         if keys:
             step, purpose = min(keys)
-            findings.differences.append(f'{part.name}: {len(keys)} {what}, the first is "{purpose}" of step {step}')
+            findings.differences.append(f'{part.name}: {what} ({len(keys)}, the first is "{purpose}" of step {step})')
 
 
 def _alike(one: Release, other: Release) -> bool:
