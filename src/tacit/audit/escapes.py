@@ -61,10 +61,12 @@ def check_escapes(config: Config, parts: UserParts | None = None) -> EscapeCheck
     """
     parts = parts or UserParts()
     with TemporaryDirectory() as folder:
-        built = from_config(config, parts)
+        task = from_config(config, parts).task
+        # Both runs get their records as objects, so that their folders describe them in the same way.
+        own = replace(parts, data=task.data, sharding=list(task.shards))
+        others = replace(own, data=_other_records(task.data))
         released: dict[tuple[int, str], Tensor] = {}
-        first = _Observed.of(built, Path(folder, "first"), _Recorder(released))
-        others = replace(parts, data=_other_records(built.task.data), sharding=list(built.task.shards))
+        first = _Observed.of(from_config(config, own), Path(folder, "first"), _Recorder(released))
         second = _Observed.of(from_config(config, others), Path(folder, "second"), _Replayer(released))
         escapes = tuple(first.differences(second))
     return EscapeCheck(len(first.network.messages), len(first.releases), escapes, first.run.privacy)
