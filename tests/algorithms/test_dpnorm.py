@@ -275,7 +275,7 @@ def test_step_size_above_the_limit_of_the_lemma_is_refused():
 def test_records_that_are_too_long_are_scaled_down_and_nothing_is_refused():
     """A refusal, or its message, would reveal the longest record."""
     steps = {}
-    for length in (1.0, 3.0, 1e4):
+    for length in (1.0, 1.01, 3.0, 1e4):
         x = torch.eye(8)
         x[0] *= length
         y = torch.zeros(8, dtype=torch.long)
@@ -286,5 +286,4 @@ def test_records_that_are_too_long_are_scaled_down_and_nothing_is_refused():
         algorithms.build("dp-norm", {"sigma": 0.1, "smoothness": 0.5}).start(task, RING)
         steps[length] = task.gradient(task.initial(), 0).use_locally()
         assert torch.equal(task.data.x, x)
-    assert torch.allclose(steps[3.0], steps[1.0])
-    assert torch.allclose(steps[1e4], steps[1.0])
+    assert all(torch.allclose(step, steps[1.0]) for step in steps.values())

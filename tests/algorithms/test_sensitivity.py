@@ -1,5 +1,7 @@
 """Sensitivity modes of DPPS: the certified bound always holds, the estimated one does not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -119,6 +121,13 @@ def test_published_constants_are_violated_on_2_out():
     assert seen[0].tolist() == pytest.approx([2.0, 1.56])
     assert seen[2::2, IN_USE].tolist() == pytest.approx([1.56] * 2)
     assert (seen[::2, REAL] > seen[::2, IN_USE]).all()
+
+
+@pytest.mark.parametrize("mode", [ReplacementSensitivity(), CertifiedSensitivity.for_graph(ring(3), 2)])
+def test_the_largest_bound_of_the_nodes_counts(mode):
+    source, zero = ReleaseContext(np.arange(3), Ledger(), Noise.from_seed(0)), torch.zeros(3, 2)
+    e = replace(perturbation(0, zero, source, 1.0), sensitivity=np.array([1.0, 3.0, 2.0]))
+    assert torch.as_tensor(mode.bound(mode.start(zero), zero, e, Simulated(ring(3)))).max() == 3.0
 
 
 def test_synchronisation_resets_the_memory():

@@ -11,6 +11,7 @@ from scipy import stats
 import tacit as package
 from tacit.algorithms import algorithms
 from tacit.audit import attack, audit, lower_bound
+from tacit.audit.results import AuditResult, ProfilePoint
 from tacit.errors import TacitError
 from tacit.privacy import epsilon_to_mu, mu_to_epsilon, sampling_kinds
 from tacit.runs import Config
@@ -76,6 +77,16 @@ def test_lower_bounds_from_counts():
         math.log((0.025**0.01 - 1e-5) / (1 - 0.025**0.01))
     )
     assert lower_bound(90, 100, 10, 100, 0.5, 0.95) < lower_bound(90, 100, 10, 100, 1e-5, 0.95)
+
+
+def test_one_broken_point_of_the_profile_breaks_the_guarantee():
+    facts = {"algorithm": "gossip", "claimed": None, "delta": 1e-5, "confidence": 0.95, "rounds": 1}
+    points = (ProfilePoint(0.01, 0.2, 0.9), ProfilePoint(0.1, 0.6, 0.5), ProfilePoint(0.3, 0.0, 0.1))
+    broken = AuditResult(lower=0.5, guaranteed=1.0, profile=points, **facts)
+    assert broken.worst_point == points[1]
+    assert not broken.holds
+    assert "THE GUARANTEE IS BROKEN: at δ = 0.1, ε = 0.5 is guaranteed" in broken.summary()
+    assert AuditResult(lower=0.5, guaranteed=1.0, profile=points[::2], **facts).holds
 
 
 @dataclass(frozen=True)

@@ -119,6 +119,35 @@ class Leak(Gossip):
         return Gaussian(4.0).release(g)
 
 
+@dataclass(frozen=True)
+class TwoModels:
+    x: torch.Tensor
+    own: torch.Tensor
+
+
+class ModelsWithoutNoise(Gossip):
+    """Sends only what it releases, but declares models that contain exact gradients."""
+
+    models_are_released: ClassVar[bool] = True
+    exact_values_stay_local: ClassVar[bool] = True
+
+    def start(self, task, graph):
+        return TwoModels(task.initial(), task.initial())
+
+    def round(self, t, state, task, network):
+        exact = task.gradient(state.x, t, Clip(1.0), "local").use_locally()
+        return TwoModels(super().round(t, state, task, network).x, state.x - exact)
+
+    def models(self, state):
+        return state.own
+
+
+class ReleasesMore(Gossip):
+    def step(self, t, x, task, network):
+        Gaussian(4.0).release(task.gradient(x, t, Clip(1.0), "another"))
+        return super().step(t, x, task, network)
+
+
 def run(algorithm):
     return from_config(Config.parse(CONFIG), UserParts(algorithm=algorithm.with_rounds(4))).go()
 
@@ -159,6 +188,19 @@ def test_the_records_are_out_of_reach(broken):
 def test_two_runs_with_the_same_releases_differ(broken):
     (escape, *_) = check(broken()).escapes
     assert escape == "the mix of round 0 sends values that depend on the records (4 messages differ)"
+
+
+def test_models_and_metrics_that_are_not_released_are_found():
+    escapes = check(ModelsWithoutNoise()).escapes
+    assert (
+        "the models depend on the records other than through releases, although the algorithm declares them" in escapes
+    )
+    assert "the metric loss depends on the records other than through releases" in escapes
+    assert not any("messages" in escape for escape in escapes)
+
+
+def test_a_release_that_is_not_planned_is_found():
+    assert check(ReleasesMore()).escapes == ("the releases are not those that the algorithm's plan states",)
 
 
 def test_a_derived_class_does_not_inherit_declarations():

@@ -16,7 +16,8 @@ from typing import NamedTuple
 from tests.mutants.mutant import Mutant
 
 _COPIED = ("src", "tests", "experiments", "docs", "README.md", "pyproject.toml")
-_PYTEST = ("-m", "pytest", "-x", "-q", "--tb=no", "-rf", "-p", "no:cacheprovider", "--hypothesis-profile=first-failure")
+_PYTEST = ("-m", "pytest", "-x", "-q", "--tb=no", "-rf", "--hypothesis-profile=first-failure")
+_NO_PLUGINS = ("cacheprovider", "unraisableexception")  # the second reports objects that a failed test left open
 
 
 class PytestResult(NamedTuple):
@@ -57,7 +58,7 @@ class Workspace:
         """Run these tests until one fails."""
         settings = {"PYTHONPATH": str(self._folder / "src"), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
-            [sys.executable, *_PYTEST, *tests],
+            [sys.executable, *_PYTEST, *(f"-pno:{name}" for name in _NO_PLUGINS), *tests],
             cwd=self._folder,
             env=os.environ | settings,
             stdin=subprocess.DEVNULL,

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tacit.errors import BudgetExceeded, TacitError
-from tacit.privacy import Budget, Exact, Gaussian, Ledger, Release, Sampling, epsilon, guarantee, rounded_up
+from tacit.privacy import Budget, Exact, Gaussian, Laplace, Ledger, Release, Sampling, epsilon, guarantee, rounded_up
 from tacit.privacy.accounting.accountant import group_nodes
 from tests.privacy.streams import poisson, repeated, sampling, stream
 
@@ -45,10 +45,13 @@ def test_the_first_release_over_budget_is_refused(drawn, rate, noise):
     assert rounded_up(cost(made + 1)) in refusal
 
 
-def test_releases_of_one_draw_are_accounted_together():
-    made, _ = spend(Ledger(budget=Budget(2.0, 1e-5)), POISSON, [1.5, 1.5], purposes=("a", "b"))
-    cost = [epsilon(poisson(1.5 / np.sqrt(2), 0.1, count), 1e-5) for count in (made, made + 1)]
-    assert cost[0] <= 2.0 < cost[1]
+@pytest.mark.parametrize(("noise", "rate", "limit"), [(1.5, 0.1, 2.0), (1.0, 0.05, 4.0)])
+def test_releases_of_one_draw_are_accounted_together(noise, rate, limit):
+    ledger = Ledger(budget=Budget(limit, 1e-5))
+    made, _ = spend(ledger, sampling("poisson", rate), [noise], purposes=("a", "b"))
+    cost = [epsilon(poisson(noise / np.sqrt(2), rate, count), 1e-5) for count in (made, made + 1)]
+    assert cost[0] <= limit < cost[1]
+    assert guarantee(ledger.releases(), 1e-5).max() <= limit
 
 
 def test_an_accepted_plan_is_accounted_once(monkeypatch):
@@ -78,6 +81,25 @@ def test_releases_that_differ_from_the_plan_are_checked():
     with pytest.raises(BudgetExceeded):
         ledger.record(Release(1, "gradient", Exact(), sampling()))
     assert len(ledger) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Release(0, "gradient", Gaussian(np.array([2.0, 1.9])), POISSON),
+        Release(0, "gradient", Gaussian(2.0), Sampling("poisson", np.array([0.1, 0.06]), "add-remove")),
+        Release(0, "gradient", Gaussian(2.0), Sampling("poisson", POISSON.rate, "replace-one")),
+        Release(0, "gradient", Gaussian(2.0), NONE),
+        Release(0, "gradient", Gaussian(2.0), POISSON, unit="node"),
+        Release(0, "gradient", Laplace(2.0), POISSON),
+    ],
+    ids=["noise", "rate", "relation", "sampling", "unit", "mechanism"],
+)
+def test_a_release_is_as_planned_only_if_no_node_is_protected_less(other):
+    expected = Release(0, "gradient", Gaussian(2.0), POISSON)
+    better = Release(0, "gradient", Gaussian(np.array([2.0, 2.1])), Sampling("poisson", POISSON.rate / 2, "add-remove"))
+    assert better.is_at_least_as_private_as(expected)
+    assert not other.is_at_least_as_private_as(expected)
 
 
 def test_budget_is_exact_for_shrinking_noise():

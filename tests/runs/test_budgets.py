@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tacit.errors import TacitError
+from tacit.errors import BudgetExceeded, TacitError
 from tacit.privacy import guarantee, plan, rounded_up
 from tests.runs.cases import assert_same, interrupt_after, rows, small
 
@@ -40,6 +40,16 @@ def test_resumed_run_ends_at_the_same_budget(tmp_path):
 
 def test_sufficient_budget_changes_nothing():
     assert_same(small(privacy={"delta": 1e-4, "budget": 100.0}).go(), small().go())
+
+
+def test_a_target_is_also_a_budget():
+    """Calibration is for the planned releases. Others are refused when the target is reached."""
+    run = small(algorithm={"name": "const-d2p"}, privacy={"epsilon": 2.0, "delta": 1e-4}).go()
+    ledger = run.task.ledger
+    last = list(ledger.releases())[-1]
+    with pytest.raises(BudgetExceeded, match=r"privacy budget ε = 2, δ = 0\.0001 ends before step 12"):
+        ledger.record(replace(last, step=12))
+    assert run.privacy.guaranteed <= 2.0
 
 
 @pytest.mark.parametrize("sampling", ["poisson", "permutation"])

@@ -108,6 +108,15 @@ def test_restarted_site_sends_the_same_bytes(site_pair):
     assert b.deliver(a, data) == []
 
 
+def test_a_message_is_in_the_journal_before_it_is_sent(site_pair, monkeypatch):
+    """A crash in between must not leave a message that the restarted site would replace by another one."""
+    a, _ = begin(*site_pair)
+    recorded = []
+    monkeypatch.setattr(a, "send", lambda peer, data: recorded.append(a.journal.sent(FIRST) == {peer: data}))
+    a.exchange.send(FIRST, {"b": number(1.5)})
+    assert recorded == [True]
+
+
 def test_number_of_held_messages_is_limited_per_sender(site_pair):
     a, b = begin(*site_pair)
     for round_ in range(0, 100, 4):

@@ -57,7 +57,7 @@ def test_outdated_journal_is_refused(finished):
     file, _ = finished
     make_outdated(file, last_round=1)
     with pytest.raises(TacitError, match=r"journal.sqlite is older than the ledger"):
-        create_node(file).go()
+        create_node(file).create_run()
 
 
 def test_released_round_that_was_not_sent_is_accepted(finished):

@@ -7,6 +7,7 @@ import torch
 
 from tacit.errors import TacitError
 from tacit.tasks.clip import Clip
+from tacit.tasks.gradients.terms import DirectTerm, EmbeddingTerm, OuterProductTerm
 from tacit.tasks.model import Model, cross_entropy
 from tacit.tasks.models import models
 from tests.tasks.oracles import module_loss, naive_gradient_sum
@@ -206,3 +207,16 @@ def test_rounding_does_not_exceed_the_bound_of_a_record(name, per):
                 size = torch.linalg.vector_norm(found, ord=1 if norm == "l1" else 2, dim=1) / bound.double()
                 assert (size <= 1).all()
                 assert (size > 1 - 1e-4).any()
+
+
+def test_norms_of_products_that_cancel_are_accurate():
+    """In single precision the norm could be computed as 0, and the record would not be clipped."""
+    g = torch.ones(1, 2, 4) * torch.tensor([1.0, -1.0])[:, None]
+    a = torch.full((1, 2, 8), 1e4)
+    a[0, 1] += 0.5
+    exact = DirectTerm(g.double().mT @ a.double()).square()
+    torch.testing.assert_close(OuterProductTerm(a, g).square().double(), exact, rtol=1e-5, atol=0)
+    rows = torch.full((1, 2, 8), 1e4) * torch.tensor([1.0, -1.0])[:, None]
+    rows[0, 1] += 0.5  # the same row of the embedding, used twice
+    found = EmbeddingTerm(torch.zeros(1, 2, dtype=torch.long), rows, 3).square().double()
+    torch.testing.assert_close(found, DirectTerm(rows.double().sum(1)).square(), rtol=1e-5, atol=0)

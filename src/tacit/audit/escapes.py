@@ -67,13 +67,16 @@ def check_escapes(config: Config, parts: UserParts | None = None) -> EscapeCheck
     """
     parts = parts or UserParts()
     with TemporaryDirectory() as folder:
-        built = from_config(config, parts)
+        task = from_config(config, parts).task
+        # Both runs get their records as objects, so that their folders describe them in the same way.
+        own = replace(parts, data=task.data, sharding=list(task.shards))
+        others = replace(own, data=_other_records(task.data))
         released: dict[tuple[int, str], Tensor] = {}
-        simulated = _Observed.of(built, Path(folder, "simulated"), SimulationLog(built.network.graph), released)
-        first = _Observed.of(built, Path(folder, "first"), MessageLog(built.network.graph), released)
-        others = replace(parts, data=_other_records(built.task.data), sharding=list(built.task.shards))
-        rebuilt = from_config(config, others)
-        second = _Observed.of(rebuilt, Path(folder, "second"), MessageLog(built.network.graph), released)
+        built, rebuilt = from_config(config, own), from_config(config, others)
+        graph = built.network.graph
+        simulated = _Observed.of(built, Path(folder, "simulated"), SimulationLog(graph), released)
+        first = _Observed.of(built, Path(folder, "first"), MessageLog(graph), released)
+        second = _Observed.of(rebuilt, Path(folder, "second"), MessageLog(graph), released)
         if first.error is not None and simulated.end == first.end == second.end:
             raise first.error
         escapes = (*first.differences(second), *first.differences_from_simulation(simulated))
