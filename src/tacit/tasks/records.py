@@ -124,3 +124,10 @@ class Records:
 def refuse_gradient(*args: object, **kwargs: object) -> NoReturn:
     """Stand in for `Task.gradient` before a run begins."""
     raise TacitError("Gradients can be computed in start and round only: bind must not depend on the records")
+
+
+def checked_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Return the dtype, or raise if its floats are too coarse for the grid of released values."""
+    if dtype not in (torch.float32, torch.float64):
+        raise TacitError(f"dtype must be torch.float32 or torch.float64, got {dtype}")
+    return dtype

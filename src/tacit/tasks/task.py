@@ -19,7 +19,7 @@ from tacit.tasks.data import Dataset
 from tacit.tasks.evaluation import Metrics, evaluate
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.model import Model
-from tacit.tasks.records import Records, refuse_gradient
+from tacit.tasks.records import Records, checked_dtype, refuse_gradient
 from tacit.tasks.sampling import Sampler
 from tacit.tasks.sensitivity import mean_gradient_sensitivity
 from tacit.tasks.shards import check_disjoint
@@ -77,9 +77,7 @@ class Task:
         public: Noise | None = None,
         repeats: bool = False,
     ) -> None:
-        if dtype not in (torch.float32, torch.float64):
-            raise TacitError(f"dtype must be torch.float32 or torch.float64, got {dtype}")
-        self.model, self.dtype = model, dtype
+        self.model, self.dtype = model, checked_dtype(dtype)
         self.nodes = np.arange(len(shards)) if nodes is None else nodes
         self.noise = noise or Noise.from_system()
         self.public = public or Noise.from_seed(0)
