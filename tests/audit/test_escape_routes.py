@@ -28,7 +28,9 @@ class KeepsLocal(Gossip):
 
 
 class LooksAhead(KeepsLocal):
-    """Releases the gradient at the point after an exact step."""
+    """Releases the gradient at the point after an exact step. A subclass must repeat a declaration."""
+
+    exact_values_stay_local: ClassVar[bool] = True
 
     def step(self, t, x, task, network):
         ahead = x - self.exact(t, x, task)
@@ -212,4 +214,13 @@ def test_the_example_of_the_readme_passes_the_command_of_the_readme(tacit, tmp_p
     good = tacit("check", f"{own}:Gossip")
     assert good.code == 0, good.err
     assert "12 releases" in good.out
+    assert tacit("check", f"{own}:Gossip", "--set", "privacy.delta=1e-3").code == 0
     assert tacit("check", f"{own}:Gossip", "--set", "privacy.epsilon=3").code == 2
+
+
+def test_the_command_does_not_state_an_epsilon_that_an_escape_refutes(tacit):
+    bad = tacit("check", f"{__file__}:LooksAhead")
+    assert bad.code == 1, bad.err
+    assert f"Escape: {AT_EXACT_POINT}." in bad.out
+    assert "Guaranteed" not in bad.out
+    assert "No privacy is guaranteed: values depend on the records other than through releases" in bad.out

@@ -15,6 +15,7 @@ from tacit.errors import TacitError
 if TYPE_CHECKING:
     from tacit.runs import Config
 
+_REFUTED = "No privacy is guaranteed: values depend on the records other than through releases"
 _FOUND = 1  # exit code if a value escapes
 
 
@@ -45,7 +46,8 @@ def check(
             print_line(f"Escape: {escape}.")
         if not found.escapes:
             print_line("No value depends on the records other than through releases.")
-        print_line(privacy_line(found.privacy))
+        refuted = bool(found.escapes) and found.privacy.guaranteed is not None
+        print_line(_REFUTED if refuted else privacy_line(found.privacy))
     if found.escapes:
         raise typer.Exit(_FOUND)
 
@@ -56,7 +58,7 @@ def _quick_config(algorithm: str, settings: list[str]) -> Config:
 
     quick = ["rounds=12", "graph=ring", "graph.nodes=4", f"algorithm={algorithm}"]
     config = Config.load(None, [*quick, *settings])
-    if any(setting.startswith("privacy") for setting in settings):
+    if {"privacy", "privacy.epsilon"} & {setting.partition("=")[0].strip() for setting in settings}:
         return config
     try:
         build_algorithm(config.algorithm).with_noise(np.ones(1))
