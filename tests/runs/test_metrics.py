@@ -80,3 +80,21 @@ def test_metrics_that_read_records_are_noted_in_the_privacy_statement():
     run = from_config(Config.parse({**SMALL, "measure": ["stationarity"]}))
     assert "Stationarity" in run.privacy.note
     assert "Stationarity" not in (from_config(Config.parse(SMALL)).privacy.note or "")
+
+
+def test_a_metric_that_reads_training_records_must_declare_it(monkeypatch):
+    """Otherwise its exact values would stand in the history without a note."""
+
+    class Peek(Metric):
+        title = short = "peek"
+
+        def measure(self, evaluation):
+            return float(evaluation.task.data.y.sum())
+
+    monkeypatch.setitem(metrics._makers, "peek", Peek)
+    config = Config.parse({"rounds": 1, "graph": {"name": "ring", "nodes": 4}, "privacy": {"epsilon": 2.0}})
+    with pytest.raises(TacitError, match="no access to the records"):
+        from_config(config).go()
+    Peek.reads_records = True
+    run = from_config(config).go()
+    assert "measured on the nodes' own records" in run.privacy.note

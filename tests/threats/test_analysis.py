@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tacit.algorithms import D2P, DPSGD, algorithms, const_d2p
+from tacit.algorithms.dpsgd import DPSGDPrivacy
 from tacit.errors import TacitError
 from tacit.graphs import from_matrices, graphs
 from tacit.networks import Simulated
@@ -287,3 +288,20 @@ def test_a_single_node_and_a_coalition_of_all_nodes():
     ] * 4
     everyone = bound_against(a_run(), Coalition(tuple(range(8))), planned=True)
     assert (everyone.epsilon, everyone.worst_node) == (0.0, None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Momentum(DPSGD):
+    """Another update with the parent's privacy plan, which is defined for it anew."""
+
+    @property
+    def privacy(self):
+        return DPSGDPrivacy(self)
+
+    def round(self, t, state, task, network):
+        return super().round(t, super().round(t, state, task, network), task, network)
+
+
+def test_a_plan_of_another_algorithm_gives_no_mixing_bound():
+    run = a_run(Momentum(local_steps=1, scale=3.0, clip=1.0))
+    assert "no mixing bound is known" in bound_against(run, Coalition((1,)), planned=True).reason

@@ -48,7 +48,11 @@ class Evaluator:
         self, state: Any, privacy: Privacy, traffic: Traffic, elapsed: Callable[[], float]
     ) -> dict[str, float | None]:
         """One row of the history. What is sent to measure it is not counted as traffic."""
-        evaluation = self._evaluation(self.task, self.algorithm, self.network, state, privacy, traffic, elapsed)
+        task = self.task
+        if not self.reads_records:  # a metric that reads training records must declare it
+            task = self.task.without_records(gradients=False)
+            task.evaluate = self.task.evaluate  # type: ignore[method-assign]
+        evaluation = self._evaluation(task, self.algorithm, self.network, state, privacy, traffic, elapsed)
         with self.network.unmetered() if evaluation.all_nodes else nullcontext():
             row = {each.name: each.measure(evaluation) for each in self.metrics} | evaluation.norms
         return {name: None if value is None else finite_or_none(value) for name, value in row.items()}

@@ -28,7 +28,7 @@ _MODELS_NOT_COVERED = (
     "The models contain values without noise. The guarantee covers neither the models nor the accuracies, losses and "
     "norms measured on them."
 )
-_MEASURED = "Stationarity is measured on the nodes' own records. This guarantee does not cover it."
+_MEASURED = "Some metrics are measured on the nodes' own records. This guarantee does not cover them."
 
 
 class PrivacyMeter:

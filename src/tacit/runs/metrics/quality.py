@@ -95,10 +95,8 @@ class NodeAccuracy(Metric):
             raise TacitError("node_accuracy can be measured only for classifiers: remove it from measure")
 
     def measure(self, evaluation: Evaluation) -> float | None:
-        if not len(evaluation.task.data.test_y):
-            return None
         each = [[evaluation.task.evaluate(model).accuracy] for model in evaluation.models]
-        return float(evaluation.network.mean(torch.tensor(each, dtype=torch.float64)))
+        return evaluation.mean_over_nodes(torch.tensor(each, dtype=torch.float64))[0]
 
 
 class Norm(Metric):
