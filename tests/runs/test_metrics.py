@@ -78,7 +78,7 @@ def test_measuring_is_not_counted_as_traffic(largest_parameter):
 
 def test_metrics_that_read_records_are_noted_in_the_privacy_statement():
     run = from_config(Config.parse({**SMALL, "measure": ["stationarity"]}))
-    assert "Stationarity" in run.privacy.note
+    assert "own records" in run.privacy.note
     assert "Stationarity" not in (from_config(Config.parse(SMALL)).privacy.note or "")
 
 
