@@ -144,13 +144,15 @@ def test_refusals():
             dpps.round(0, dpps.start(torch.zeros(3, 2)), e, Simulated(ring(3)))
 
 
-def test_bound_that_does_not_cover_a_whole_node_is_refused():
+def test_a_perturbation_beyond_its_bound_is_scaled_down():
+    """A refusal would reveal that it exceeds the bound; without scaling, the noise would be too small."""
     source, e = ReleaseContext(np.arange(3), Ledger(), Noise.from_seed(0)), torch.ones(3, 4)
     network, dpps = Wire(ring(3)), DPPS(1.0, (ReplacementSensitivity(),))
     in_l2 = dataclasses.replace(perturbation(0, e, source), norm="l2")
     with pytest.raises(TacitError, match="bounded in L1"):
         dpps.round(0, dpps.start(torch.zeros(3, 4)), in_l2, network)
-    with pytest.raises(TacitError, match="no bound for a whole node"):
-        dpps.round(0, dpps.start(torch.zeros(3, 4)), perturbation(0, e, source, bound=4.0), network)
     assert len(source.ledger) == 0
     assert network.vectors == []
+    silent = DPPS(1e-3, (ReplacementSensitivity(),))
+    state = silent.round(0, silent.start(torch.zeros(3, 4)), perturbation(0, e, source, bound=4.0), Simulated(ring(3)))
+    assert state.s.abs().sum(1).tolist() == pytest.approx([2.0] * 3, abs=0.1)  # half of the bound, not 4

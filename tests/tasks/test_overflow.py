@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 
+from tacit.errors import TacitError
 from tacit.privacy import Noise
 from tacit.runs import Config, UserParts, from_config
 from tacit.tasks import Clip, Dataset, Model, Task, models
@@ -78,3 +79,71 @@ def test_a_run_with_an_extreme_record_ends_like_any_other(algorithm, recwarn):
         assert run.models.isfinite().all()
         recwarn.clear()
     assert len(set(ended.values())) == 1
+
+
+@pytest.mark.parametrize("engine", ["stacked", "vectorised", "auto"])
+@pytest.mark.parametrize("extreme", [1e36, -1e37, 1e38, 3e38])
+def test_an_extreme_record_does_not_erase_the_others(engine, extreme):
+    """A record can be finite alone and overflow in a batch."""
+    rng = np.random.default_rng(1)
+    for trial in range(20):
+        x = torch.from_numpy(rng.normal(size=(20, 64))).float()
+        y = torch.from_numpy(rng.integers(0, 10, 20))
+        changed = x.clone()
+        changed[3] = torch.from_numpy(extreme * rng.choice([-1, 1, 0.5], 64)).float()
+        torch.manual_seed(trial)
+        model = Model(nn.Linear(64, 10), engine=engine)
+        sums = []
+        for records_of in (x, changed):
+            data = Dataset("d", records_of, y, x[:2], y[:2], 10)
+            task = Task(model, data, [np.arange(20)], noise=Noise.from_seed(0), relation="replace-one")
+            sums.append(task.gradient(task.initial(), 0, Clip(1.0)).use_locally())
+        assert (sums[0] - sums[1]).norm() <= task.sensitivity(Clip(1.0))[0] * (1 + 1e-5)
+
+
+class Inverse(nn.Module):
+    """Fails for a record of zeros beside the diagonal."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.layer(torch.linalg.inv(x.view(-1, 2, 2) + 1e-3 * torch.eye(2)).flatten(1))
+
+
+def test_an_error_that_one_record_causes_does_not_stop_the_run():
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=(8, 4))).float()
+    singular = x.clone()
+    singular[2] = torch.tensor([-1e-3, 0.0, 0.0, -1e-3])
+    y = torch.zeros(8, dtype=torch.long)
+    for records_of in (x, singular):
+        data = Dataset("d", records_of, y, x, y, 2)
+        task = Task(Model(Inverse()), data, [np.arange(8)], noise=Noise.from_seed(0))
+        assert task.gradient(task.initial(), 0, Clip(1.0)).use_locally().isfinite().all()
+
+
+def test_too_few_outputs_are_refused_before_any_record_is_read():
+    data = records()
+    with pytest.raises(TacitError, match="one output per class"):
+        Task(Model(nn.Sequential(nn.Flatten(), nn.Linear(64, 2))), data, [np.arange(40)])
+
+
+def test_a_run_with_exact_local_parameters_ends_like_any_other():
+    config = Config.parse(
+        {
+            "rounds": 3,
+            "graph": {"name": "ring", "nodes": 4},
+            "algorithm": {"name": "const-d2p", "share": ["1.*"], "local": "exact", "noise_multiplier": 500.0},
+            "batch": {"size": 5},
+            "privacy": {"delta": 0.01},
+        }
+    )
+    ended = set()
+    for extreme in (None, 1e30, 3e38):
+        torch.manual_seed(0)
+        module = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 3))
+        parts = UserParts(data=records(extreme), sharding=list(np.split(np.arange(40), 4)), model=module)
+        run = from_config(config, parts).go()
+        ended.add((run.stopped, run.t, run.privacy.guaranteed))
+    assert len(ended) == 1

@@ -44,6 +44,8 @@ class Algorithm(ABC, Generic[S]):
             all parameters are bounded. Without this declaration the guarantee does not cover the models.
         exact_values_stay_local: Whether values from `Bounded.use_locally` never influence a message. Without this
             declaration a run that uses such values has no guarantee. Subclasses do not inherit declarations.
+        mixes_only: Whether a node stores nothing but the result of mixing, in rounds for which the privacy plan has a
+            `mixing_only_clip`.
         rounds: Number of rounds, the paper's K, T or R; set by the run.
         share: Patterns of the names of the parameters that nodes share; None shares all.
         local: Whether parameters that are not shared learn from gradients with the same noise ("private") or from
@@ -55,6 +57,7 @@ class Algorithm(ABC, Generic[S]):
     noise_parameters: ClassVar[tuple[str, ...]] = ()
     models_are_released: ClassVar[bool] = False
     exact_values_stay_local: ClassVar[bool] = False
+    mixes_only: ClassVar[bool] = False
 
     rounds: int = field(default=1, kw_only=True)
     share: tuple[str, ...] | None = field(default=None, kw_only=True)

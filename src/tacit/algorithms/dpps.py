@@ -78,9 +78,8 @@ class DPPS:
         `e.sensitivity`, which is twice a public bound on ‖e‖₁, must be the same at all nodes.
         """
         if self.noise is not None:
-            _check_perturbation(e)
-        exact = e.use_locally()  # sensitivity modes and measurements read it; messages contain it only with noise
-        half = state.s + exact
+            e = _within_bound(e)
+        half = state.s + e.use_locally()  # sensitivity modes and measurements read it; messages add noise to it
         memory = torch.split(state.memory, [mode.width for mode in self.modes], 1)
         sensitivities = self._sensitivities(memory, half, e, network)
         bound = sensitivities[:, 1].numpy()
@@ -139,14 +138,19 @@ class DPPS:
         return network.omniscient and network.graph.nodes <= MAX_MEASURED_NODES
 
 
-def _check_perturbation(e: Bounded) -> None:
-    """Raise an error unless e is bounded in L1, for all data of a node rather than for one record."""
+def _within_bound(e: Bounded) -> Bounded:
+    """Return e with rows scaled down to half their sensitivity in L1, which they exceed by rounding errors at most.
+
+    A perturbation within the bound stays as it is, bit for bit. An error would reveal that a row exceeds it.
+    """
     if e.norm != "l1":
         raise TacitError(f'DPPS needs perturbations bounded in L1, got {e.norm}: clip with norm = "l1"')
-    if e.sensitivity is not None:
-        norms = e.use_locally().abs().sum(1, dtype=torch.float64).numpy()
-        if (norms > e.sensitivity / 2 * (1 + 1e-4)).any():
-            raise TacitError("a perturbation exceeds half its sensitivity, which is then no bound for a whole node")
+    if e.sensitivity is None:
+        return e
+    value, bound = e.use_locally(), torch.from_numpy(e.sensitivity / 2)
+    norms = value.abs().sum(1, dtype=torch.float64)
+    factors = torch.where(norms > bound, bound / norms * (1 - 4 * torch.finfo(value.dtype).eps), 1.0)
+    return replace(e, _value=value * factors.to(value.dtype)[:, None])
 
 
 def node_level_sampling(e: Bounded) -> Sampling:

@@ -45,6 +45,7 @@ class DPSGD(NoisyGradientAlgorithm[ModelState]):
 
     needs: ClassVar[tuple[str, ...]] = ("doubly-stochastic", "connected")
     models_are_released: ClassVar[bool] = True
+    mixes_only: ClassVar[bool] = True
     name: ClassVar[str] = "DP-SGD"
     norm: ClassVar[Literal["smooth", "l2"]] = "l2"
 

@@ -81,6 +81,6 @@ class PrivacyPlan:
         """The clip of round t if the round is x ← W(t) (x − γ (clipped gradient at x + Gaussian noise)), else None.
 
         A node of such an algorithm stores nothing but the result of mixing, so `tacit.threats` can bound what mixing
-        hides. The answer holds for the class that defines both the plan and the update, not for its subclasses.
+        hides. The answer counts only for a class that declares `mixes_only`.
         """
         return None

@@ -1,13 +1,14 @@
 """A test for values that leave a node other than by a release: two runs with different records and the same releases.
 
 The second run replaces every released value by that of the first. What the first run sends, measures and writes is then
-a function of public values only, if nothing escapes, so that the second run gives the same bits.
+a function of public values only, if nothing escapes, so that the second run gives the same bits. The same holds for the
+parameters at which released gradients are taken. A third run shows that a simulation sends the same messages.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,14 +17,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tacit.graphs import Graph
-from tacit.networks import Simulated
+from tacit.audit.message_log import LoggedMessage, MessageLog, SimulationLog
+from tacit.audit.release_inputs import ReleaseInputs
 from tacit.privacy import Privacy, Release, plan
-from tacit.runs import Config, Run, RunFolder, UserParts, from_config, storage
-from tacit.runs.metrics import metric
+from tacit.runs import Config, Row, Run, RunFolder, UserParts, from_config, storage
+from tacit.runs.metrics import metric, metrics
 from tacit.tasks import Dataset
 
 _TIMES = ("wall_seconds", "seconds")
+_GIVEN = ("out", "data", "sharding")  # keys of configs and results that state what the check itself sets
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,13 @@ class EscapeCheck:
 def check_escapes(config: Config, parts: UserParts | None = None) -> EscapeCheck:
     """Run the algorithm of a config twice, with different training records and the same releases, and compare.
 
-    Messages, releases, metrics, traces and files must be the same, bit for bit. Not compared are wall-clock times,
-    checkpoints (the private state of a node), models and what is measured on them if the guarantee does not cover
-    them, and traces that the algorithm's plan declares as not covered.
+    Messages, releases, metrics, traces, files, warnings and errors must be the same, bit for bit. So must the
+    parameters and clips of released gradients, and the noise scales. Not compared are wall-clock times, checkpoints
+    (the private state of a node), models and what is measured on them if the guarantee does not cover them, and traces
+    that the algorithm's plan declares as not covered.
+
+    The network is no simulation for the algorithm, so that messages that measure count as messages. A third run, in a
+    simulation, must send the same messages as the first.
 
     Args:
         config: The config of a short run.
@@ -66,64 +72,25 @@ def check_escapes(config: Config, parts: UserParts | None = None) -> EscapeCheck
         own = replace(parts, data=task.data, sharding=list(task.shards))
         others = replace(own, data=_other_records(task.data))
         released: dict[tuple[int, str], Tensor] = {}
-        first = _Observed.of(from_config(config, own), Path(folder, "first"), _Recorder(released))
-        second = _Observed.of(from_config(config, others), Path(folder, "second"), _Replayer(released))
-        escapes = tuple(first.differences(second))
+        built, rebuilt = from_config(config, own), from_config(config, others)
+        graph = built.network.graph
+        simulated = _Observed.of(built, Path(folder, "simulated"), SimulationLog(graph), released)
+        first = _Observed.of(built, Path(folder, "first"), MessageLog(graph), released)
+        second = _Observed.of(rebuilt, Path(folder, "second"), MessageLog(graph), released)
+        if first.error is not None and simulated.end == first.end == second.end:
+            raise first.error
+        escapes = (*first.differences(second), *first.differences_from_simulation(simulated))
     return EscapeCheck(len(first.network.messages), len(first.releases), escapes, first.run.privacy)
 
 
-class MessageLog(Simulated):
-    """A simulated network that keeps every message: what it is, and the values of all nodes."""
+class _CheckedRun(Run):
+    """A run whose evaluations are no messages. All that a round sends is one."""
 
-    def __init__(self, graph: Graph) -> None:
-        super().__init__(graph)
-        self.messages: list[tuple[str, Tensor]] = []
-        self._paused = False
+    network: MessageLog
 
-    def mix(self, t: int, *values: Tensor, row_bytes: int | None = None) -> tuple[Tensor, ...]:
-        self._keep(f"mix of round {t}", *values)
-        return super().mix(t, *values, row_bytes=row_bytes)
-
-    def swap(self, t: int, z: Tensor, only: Tensor | None = None) -> Tensor:
-        self._keep(f"swap of round {t}", z if only is None else torch.where(only[:, None], z, 0.0))
-        return super().swap(t, z, only)
-
-    def max(self, s: Tensor) -> Tensor:
-        self._keep("max", s)
-        return super().max(s)
-
-    def mean(self, x: Tensor) -> Tensor:
-        self._keep("mean", x)
-        return super().mean(x)
-
-    @contextmanager
-    def unmetered(self) -> Iterator[None]:
-        """Keep nothing inside the block: measurements are not messages."""
-        before, self._paused = self._paused, True
-        try:
-            with super().unmetered():
-                yield
-        finally:
-            self._paused = before
-
-    def _keep(self, name: str, *values: Tensor) -> None:
-        if not self._paused:
-            self.messages += [(name, value.detach().clone()) for value in values]
-
-
-class _Recorder:
-    def __init__(self, released: dict[tuple[int, str], Tensor]) -> None:
-        self._released = released
-
-    def __call__(self, step: int, purpose: str, value: Tensor) -> None:
-        self._released[step, purpose] = value.clone()
-
-
-class _Replayer(_Recorder):
-    def __call__(self, step: int, purpose: str, value: Tensor) -> None:
-        before = self._released.get((step, purpose))
-        if before is not None and before.shape == value.shape:
-            value.copy_(before)
+    def _measure(self) -> Row:
+        with self.network.paused():
+            return super()._measure()
 
 
 @dataclass(frozen=True)
@@ -132,31 +99,61 @@ class _Observed:
 
     run: Run
     network: MessageLog
+    inputs: ReleaseInputs
     releases: list[Release]
     folder: Path
+    warnings: list[tuple[str, str]]
+    error: Exception | None
 
     @classmethod
-    def of(cls, built: Run, folder: Path, on_release: _Recorder) -> _Observed:
+    def of(cls, built: Run, folder: Path, network: MessageLog, released: dict[tuple[int, str], Tensor]) -> _Observed:
         """Make the rounds of `built` anew, with a network that keeps messages and a folder of its own."""
         kept = RunFolder.create(folder)
-        task, network = built.task.host(range(built.task.n), kept.ledger), MessageLog(built.network.graph)
-        task.on_release = on_release
-        run = Run(task, built.algorithm, network, observers=[kept], delta=built.delta, config=built.config)
-        run.go()
-        return cls(run, network, list(task.ledger.releases()), folder)
+        task, error = built.task.host(range(built.task.n), kept.ledger), None
+        inputs = ReleaseInputs(task, released)
+        run = _CheckedRun(task, built.algorithm, network, observers=[kept], delta=built.delta, config=built.config)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                run.go()
+            except Exception as raised:  # whether it is raised may depend on the records
+                error = raised
+        texts = [(warning.category.__name__, str(warning.message)) for warning in caught]
+        return cls(run, network, inputs, list(task.ledger.releases()), folder, texts, error)
+
+    @property
+    def end(self) -> tuple[int, str | None, str]:
+        """How the run ended: after how many rounds, and why."""
+        return self.run.t, self.run.stopped, type(self.error).__name__
 
     def differences(self, other: _Observed) -> Iterator[str]:
         """Yield one sentence for each kind of value that differs."""
         yield from self._unplanned()
-        pairs = zip(self.network.messages, other.network.messages, strict=False)
-        differing = [name for (name, mine), (same, theirs) in pairs if name != same or not _same_bits(mine, theirs)]
+        differing = _differing(self.network.messages, other.network.messages)
         if differing:
             yield f"the {differing[0]} sends values that depend on the records ({len(differing)} messages differ)"
+        yield from self.inputs.differences(other.inputs)
+        if self.warnings != other.warnings:
+            yield "the warnings depend on the records"
+        if self.end != other.end:
+            yield "whether and where the run ends early depends on the records"
+            return
         if len(self.network.messages) != len(other.network.messages):
             yield "the number of messages depends on the records"
         if [_facts(release) for release in self.releases] != [_facts(release) for release in other.releases]:
             yield "the releases in the ledger (steps, noise or sampling) depend on the records"
         yield from self._differing_results(other)
+
+    def differences_from_simulation(self, simulated: _Observed) -> Iterator[str]:
+        """Yield a sentence if a simulation does more than to measure: what is tested here would not be what it runs."""
+        logs = [[message for message in log.messages if message.metered] for log in (self.network, simulated.network)]
+        differing = _differing(*logs)
+        if differing:
+            yield f"the {differing[0]} sends other values in a simulation than in a real network"
+        elif len(logs[0]) != len(logs[1]) or self.end != simulated.end:
+            yield "the messages of a simulation are not those of a real network"
+        elif not _same_bits(self.run.models, simulated.run.models):
+            yield "the models of a simulation are not those of a real network"
 
     def _unplanned(self) -> Iterator[str]:
         """Yield a sentence if an algorithm that plans its releases makes others."""
@@ -166,6 +163,8 @@ class _Observed:
             yield "the releases are not those that the algorithm's plan states"
 
     def _differing_results(self, other: _Observed) -> Iterator[str]:
+        if not self.run.history:
+            return
         covers_models = bool(self.run.privacy.covers_models)
         hidden = {name for name in self.run.history[0] if not _is_covered(name, covers_models)}
         for name in self.run.history[0].keys() - hidden:
@@ -181,17 +180,23 @@ class _Observed:
                 yield f"the file {name} depends on the records other than through releases"
 
 
+def _differing(mine: list[LoggedMessage], theirs: list[LoggedMessage]) -> list[str]:
+    """The names of messages that differ, as far as both lists go."""
+    pairs = zip(mine, theirs, strict=False)
+    return [one.name for one, other in pairs if one.name != other.name or not _same_bits(one.value, other.value)]
+
+
 def _is_covered(name: str, covers_models: bool) -> bool:
     """Whether a column of the history may depend on released values only."""
-    if name == "round":
+    if name not in metrics:  # the number of the round, and columns of `Algorithm.norms`
         return True
     measured = metric(name)
     return name not in _TIMES and not measured.reads_records and (covers_models or not measured.reads_models)
 
 
 def _public(path: Path, hidden: set[str]) -> Any:
-    """The content of a file without times, and without the results in `hidden`."""
-    return {key: value for key, value in storage.read_table(path).items() if key not in {*hidden, *_TIMES, "out"}}
+    """The content of a file without times, without what the check sets and without the results in `hidden`."""
+    return {key: value for key, value in storage.read_table(path).items() if key not in {*hidden, *_TIMES, *_GIVEN}}
 
 
 def _other_records(data: Dataset) -> Dataset:

@@ -28,14 +28,14 @@ class ReleaseContext:
         nodes: The global ids of the hosted nodes.
         ledger: Records every release.
         noise: The source of the nodes' noise.
-        on_release: Called with step, purpose and the noised value of every release, which it may overwrite. Tests of
-            algorithms use it to replay releases (`tacit check`).
+        on_release: Called with step, purpose, noised value and noise scale of every release. It may overwrite the
+            value. Tests of algorithms use it to replay releases (`tacit check`).
     """
 
     nodes: npt.NDArray[np.int64]
     ledger: Ledger
     noise: Noise
-    on_release: Callable[[int, str, Tensor], None] | None = None
+    on_release: Callable[[int, str, Tensor, npt.NDArray[np.float64]], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,11 @@ class Bounded:
         return self._value
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape (n, d) of the value, which is public."""
+        return tuple(self._value.shape)
+
+    @property
     def local(self) -> Tensor | None:
         """(n, …) values of parameters that stay inside the node. They have no bound and may not be sent."""
         if self._local is not None and self._local.shape[1]:
@@ -89,7 +94,7 @@ class Bounded:
         """
         self.context.ledger.values.note_local_use(self.step, self.purpose)
         self.context.ledger.close(self.step, self.purpose)
-        return self._value
+        return self._value.clone()  # a change of it must not change what is released
 
     def use_local_part(self) -> Tensor:
         """Return the part for parameters that stay inside the node, and mark the rest as used locally."""
@@ -107,6 +112,8 @@ class Bounded:
 
         The other value counts as part of this one: it needs no release of its own.
         """
+        if other.shape != self.shape:  # copies of a value would reveal it, each with noise of its own
+            raise TacitError(f"Values of shapes {tuple(self.shape)} and {tuple(other.shape)} cannot be added")
         if not isinstance(other, Bounded):
             return replace(self, _value=self._value + other)
         mine = (self.step, self.norm, self.unit, self.sampling.kind, self.sampling.relation)
@@ -116,6 +123,8 @@ class Bounded:
                 f'"{self.purpose}" and "{other.purpose}" can be added only if step, norm, unit and sampling are the '
                 f"same, got {mine} and {theirs}"
             )
+        if other.context.ledger is not self.context.ledger:
+            raise TacitError(f'"{self.purpose}" and "{other.purpose}" belong to different ledgers')
         other.context.ledger.close(other.step, other.purpose)
         known = self.sensitivity is not None and other.sensitivity is not None
         bound = self.sensitivity + other.sensitivity if known else None  # type: ignore[operator]

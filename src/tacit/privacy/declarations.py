@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-Declaration = Literal["models_are_released", "exact_values_stay_local"]
+Declaration = Literal["models_are_released", "exact_values_stay_local", "mixes_only"]
 
 
 def declares(method: object, declaration: Declaration) -> bool:

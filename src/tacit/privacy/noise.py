@@ -96,10 +96,14 @@ class Noise:
 
         `step` may be one number, or one per node. A block has 4 words.
         """
+        steps = np.asarray(step)
+        for what, numbers in (("node", nodes), ("step", steps)):
+            if numbers.size and not (numbers.min() >= 0 and numbers.max() < 2**32):  # their noise would repeat
+                raise TacitError(f"A {what} must be at least 0 and below 2³², got {numbers.max()}")
         key = hashlib.blake2b(purpose.encode(), key=self._key, digest_size=16).digest()
         blocks = -(-count // 4)
         counters = np.empty((len(nodes), blocks, 2), np.uint64)
-        counters[:, :, 0] = ((nodes.astype(np.uint64) << np.uint64(32)) | np.asarray(step, np.uint64))[:, None]
+        counters[:, :, 0] = ((nodes.astype(np.uint64) << np.uint64(32)) | steps.astype(np.uint64))[:, None]
         counters[:, :, 1] = np.arange(first, first + blocks, dtype=np.uint64)
         # ECB over distinct counters *is* counter mode, for all nodes in one call.
         bits = np.empty(counters.nbytes + 15, np.uint8)

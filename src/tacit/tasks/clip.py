@@ -63,17 +63,28 @@ class Clip:
         """p of the Lp norm that is bounded."""
         return _clip_norm(self.norm).degree
 
-    def factor(self, norms: Tensor) -> Tensor:
-        """Return the factors for gradients of the given norms (n, …); NaN for a norm of NaN."""
+    def factor(self, norms: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+        """Return the factors for gradients of the given norms (n, …); NaN for a norm of NaN.
+
+        `dtype` is that of the gradients, which decides how far below C the bound is; None: that of the norms.
+        """
         bound = torch.as_tensor(self.bound, dtype=norms.dtype, device=norms.device)
         if bound.dim():
             bound = bound.view(-1, *[1] * (norms.dim() - 1))
-        bound = bound * (1 - _MARGIN * torch.finfo(norms.dtype).eps)
+        bound = bound * (1 - _MARGIN * torch.finfo(dtype or norms.dtype).eps)
         return _clip_norm(self.norm).factor(norms, bound)
+
+    def scaled(self, weight: Tensor, norms: Tensor) -> Tensor:
+        """Return weight · factor in the dtype of the weights, for weights (n, …) of gradients of the given norms.
+
+        A product below the smallest normal number has few digits and could be rounded up, so 0 replaces it.
+        """
+        exact = weight * self.factor(norms.double(), weight.dtype)
+        return torch.where(exact.abs() < torch.finfo(weight.dtype).smallest_normal, 0.0, exact).to(weight.dtype)
 
     def clip_rows(self, g: Tensor) -> Tensor:
         """Return g (n, d) with each row clipped."""
-        return g * self.factor(vector_norms(g, self.degree)).unsqueeze(-1)
+        return g * self.scaled(g.new_ones(g.shape[:-1]), vector_norms(g, self.degree)).unsqueeze(-1)
 
     def for_nodes(self, nodes: slice) -> Clip:
         """Return the clip of some of the nodes."""

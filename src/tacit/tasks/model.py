@@ -145,6 +145,14 @@ class Model:
             raise TacitError(f"smoothness must be at least 0.5 for logistic regression with biases, got {smoothness:g}")
         return math.sqrt(square)
 
+    def check_outputs(self, inputs: tuple[int, ...], classes: int) -> None:
+        """Raise if the default loss gets fewer outputs than there are classes. It is tried on a record of zeros."""
+        if not isinstance(self._objective, ModuleObjective) or self._objective.loss is not cross_entropy:
+            return
+        shape = tuple(self.outputs(self._initial, torch.zeros(1, *inputs)).shape)
+        if len(shape) < 2 or shape[1] < classes:
+            raise TacitError(f"the model needs one output per class, (1, {classes}) for one record, got {shape}")
+
     def initial(self) -> Tensor:
         """Return a copy of the initial parameters (d,)."""
         return self._initial.clone()

@@ -18,6 +18,8 @@ from tacit.tasks.clip import Clip
 from tacit.tasks.data import Dataset
 from tacit.tasks.model import Model
 
+_RECORD_ERRORS = (RuntimeError, IndexError, ValueError, ArithmeticError)
+
 
 class Records:
     """The only object of a task from which records can be read. Algorithms do not get it.
@@ -47,36 +49,59 @@ class Records:
     ) -> Tensor:
         """Return Σ_b weight_b ∇ℓ_b over each node's drawn records, clipped, plus the gradient of the weight decay.
 
-        A record whose clipped gradient is not finite counts as 0, which is within the bound: an overflow must not
-        stop the run, because the stop would reveal the record.
+        A record whose clipped gradient is not finite, or for which the model raises an error, counts as 0, which is
+        within the bound: it must not stop the run, because the stop would reveal the record.
         """
         value, model = torch.empty_like(params), self._model
         for rows, x, y in self._loader.batches(drawn, distinct):
             weight, earlier = drawn.weight[rows, : y.shape[1]], None if before is None else before[rows]
             bound = None if clip is None else clip.for_nodes(rows)
-            part = model.gradient_sum(params[rows], x, y, weight, bound, value[rows], earlier)
-            if bound is not None and not bool(part.sum().isfinite()):
-                self._sum_of_finite(params[rows], x, y, weight, bound, value[rows], earlier)
+            try:
+                part = model.gradient_sum(params[rows], x, y, weight, bound, value[rows], earlier)
+                redo = [] if bool(part.sum().isfinite()) else (~part.isfinite().all(1)).nonzero()[:, 0].tolist()
+            except _RECORD_ERRORS:
+                if bound is None or not self._accepts_zeros(params[rows], x, y, bound, earlier):
+                    raise
+                redo = list(range(len(x)))
+            if bound is None:
+                continue
+            for node in redo:
+                one = slice(node, node + 1)
+                before_one = None if earlier is None else earlier[one]
+                batch = params[rows][one], x[one], y[one], weight[one], bound.for_nodes(one), before_one
+                value[rows][one] = self._sum_of_finite(*batch)
         if model.weight_decay:  # depends on no record, so it is not clipped
             value.add_(params if before is None else params - before, alpha=model.weight_decay)
         return value
 
     def _sum_of_finite(
-        self, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, clip: Clip, out: Tensor, before: Tensor | None
-    ) -> None:
-        """Sum again without the records whose own clipped gradient is not finite.
+        self, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, clip: Clip, before: Tensor | None
+    ) -> Tensor:
+        """Return one node's sum, one record at a time, without records whose own clipped gradient is not finite.
 
-        Whether a record is left out depends on this record and on the parameters only. Where even records of zeros
-        have no finite gradient, the sum is 0.
+        What a record contributes depends on this record and on the parameters only. A batch that is clipped as a
+        whole counts as 0, which is within its bound.
         """
-        model, alone, one = self._model, torch.empty_like(params), torch.ones_like(weight[:, :1])
-        is_finite = torch.empty_like(weight, dtype=torch.bool)
-        for k in range(y.shape[1]):
-            model.gradient_sum(params, x[:, k : k + 1], y[:, k : k + 1], one, clip, alone, before)
-            is_finite[:, k] = alone.isfinite().all(1)
-        x = torch.where(is_finite.view(*is_finite.shape, *[1] * (x.dim() - 2)), x, torch.zeros_like(x))
-        model.gradient_sum(params, x, y, weight * is_finite, clip, out, before)
-        out[~out.isfinite().all(1)] = 0.0
+        total, one = torch.zeros_like(params), torch.ones_like(weight[:, :1])
+        for k in range(y.shape[1]) if clip.per == "record" else ():
+            try:
+                alone = self._model.gradient_sum(params, x[:, k : k + 1], y[:, k : k + 1], one, clip, None, before)
+            except _RECORD_ERRORS:
+                continue
+            if bool(alone.isfinite().all()):
+                total.add_(alone, alpha=float(weight[0, k]))
+        return total
+
+    def _accepts_zeros(self, params: Tensor, x: Tensor, y: Tensor, clip: Clip, before: Tensor | None) -> bool:
+        """Whether the model has a gradient for a record of zeros. If not, an error has nothing to do with records."""
+        zeros, labels = torch.zeros_like(x[:, :1]), torch.zeros_like(y[:, :1])
+        try:
+            self._model.gradient_sum(
+                params, zeros, labels, torch.ones(labels.shape, dtype=params.dtype), clip, None, before
+            )
+        except _RECORD_ERRORS:
+            return False
+        return True
 
     def all_of_each_node(self, dtype: torch.dtype) -> Draw:
         """Return the draw of all records, weighted for the mean over each node."""
@@ -99,3 +124,10 @@ class Records:
 def refuse_gradient(*args: object, **kwargs: object) -> NoReturn:
     """Stand in for `Task.gradient` before a run begins."""
     raise TacitError("Gradients can be computed in start and round only: bind must not depend on the records")
+
+
+def checked_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Return the dtype, or raise if its floats are too coarse for the grid of released values."""
+    if dtype not in (torch.float32, torch.float64):
+        raise TacitError(f"dtype must be torch.float32 or torch.float64, got {dtype}")
+    return dtype

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import dataclass
+from typing import NoReturn
+
 import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import TacitError
 from tacit.privacy import Draw, Noise, Population, Relation, Sampling, SamplingKind, sampling_kinds
+
+Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 
 class Sampler:
@@ -29,10 +36,10 @@ class Sampler:
 
     def __init__(
         self,
-        sizes: npt.NDArray[np.int64],
+        sizes: Ints,
         batch: int | None,
         kind: str,
-        nodes: npt.NDArray[np.int64],
+        nodes: Ints,
         noise: Noise,
         relation: Relation | None = None,
         epochs: int = 1,
@@ -46,20 +53,26 @@ class Sampler:
             )
         self.kind = "none" if batch is None else kind
         population = Population(sizes, batch, nodes, noise, epochs)
-        self._scheme: SamplingKind = sampling_kinds.registered(self.kind)(population)
+        self._scheme: SamplingKind | _PublicScheme = sampling_kinds.registered(self.kind)(population)
         self.sampling = Sampling(self.kind, self._scheme.rate, relation or self._scheme.relations[0])
 
     def draw(self, step: int) -> Draw:
         """Return the records of draw number `step`."""
         return self._scheme.draw(step)
 
+    def without_draws(self) -> Sampler:
+        """Return the sampler as an algorithm sees it: its public numbers, and no access to the drawn records."""
+        seen, scheme = copy.copy(self), self._scheme
+        seen._scheme = _PublicScheme(scheme.batch, scheme.max_batch, scheme.distinct, scheme.period)
+        return seen
+
     @property
-    def batch(self) -> npt.NDArray[np.float64]:
+    def batch(self) -> Array:
         """(n,) expected number of records per draw, which is public."""
         return self._scheme.batch
 
     @property
-    def max_batch(self) -> npt.NDArray[np.float64] | npt.NDArray[np.int64]:
+    def max_batch(self) -> Array | Ints:
         """(n,) largest possible number of records in one draw."""
         return self._scheme.max_batch
 
@@ -69,6 +82,22 @@ class Sampler:
         return self._scheme.distinct
 
     @property
-    def period(self) -> npt.NDArray[np.int64]:
+    def period(self) -> Ints:
         """(n,) number of consecutive draws of which a record is in at most one, as accounted."""
         return self._scheme.period
+
+
+@dataclass(frozen=True)
+class _PublicScheme:
+    """The public numbers of a sampling kind. Amplification by sampling needs draws that nobody else sees."""
+
+    batch: Array
+    max_batch: Array | Ints
+    distinct: int | None
+    period: Ints
+
+    def draw(self, step: int) -> NoReturn:
+        raise TacitError(
+            "An algorithm has no access to the drawn records or to their number: use task.gradient, and "
+            "task.sampler.batch for the expected size"
+        )

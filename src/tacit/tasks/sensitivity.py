@@ -30,5 +30,4 @@ def mean_gradient_sensitivity(
     added = sampler.sampling.relation == "add-remove"
     if not exact_parameters:
         return (1.0 if added else 2.0) * bound / sampler.batch
-    largest_batch = sizes if sampler.kind == "poisson" else sampler.batch
-    return (2.0 * largest_batch + (1.0 if added else 0.0)) * bound / sampler.batch
+    return (2.0 * sampler.max_batch + (1.0 if added else 0.0)) * bound / sampler.batch

@@ -19,7 +19,7 @@ from tacit.tasks.data import Dataset
 from tacit.tasks.evaluation import Metrics, evaluate
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.model import Model
-from tacit.tasks.records import Records, refuse_gradient
+from tacit.tasks.records import Records, checked_dtype, refuse_gradient
 from tacit.tasks.sampling import Sampler
 from tacit.tasks.sensitivity import mean_gradient_sensitivity
 from tacit.tasks.shards import check_disjoint
@@ -29,8 +29,7 @@ class Task:
     """The records of the hosted nodes and the model they train.
 
     Privacy:
-        An algorithm gets the task `without_records`: it reads them only through `gradient`. The value that `gradient`
-        returns leaves the node only through the `release` of a mechanism.
+        Algorithms get the task `without_records`. Gradients leave a node only through the `release` of a mechanism.
 
     Args:
         model: The model that every node trains.
@@ -40,14 +39,12 @@ class Task:
         sampling: How the records of a batch are drawn.
         relation: Which data sets are neighbours; None: the default of the sampling.
         epochs: After how many epochs the records are shuffled again, for sampling by permutation.
-        noise: The source of the nodes' noise; None: secret noise from the operating system. `Noise.from_seed` makes
-            the run a simulation, which protects nobody.
+        noise: The source of the nodes' noise; None: secret. `Noise.from_seed` makes the run a simulation.
         ledger: Records every release; None: a new ledger in memory.
         nodes: The global ids of the hosted nodes, one per shard; None: 0, 1, …
         dtype: The precision of parameters and gradients.
         public: Public randomness, the same at every node of the network; None: that of seed 0.
-        repeats: Whether a record may stand in several shards, or several times in one. Only for audits, which repeat
-            an experiment on few records: a guarantee is for records that stand in one place.
+        repeats: Whether a record may stand in several places. Only for audits: a guarantee is for records in one place.
 
     Raises:
         TacitError: If a shard is empty, a record stands in two places, or an argument is not valid.
@@ -80,7 +77,7 @@ class Task:
         public: Noise | None = None,
         repeats: bool = False,
     ) -> None:
-        self.model, self.dtype = model, dtype
+        self.model, self.dtype = model, checked_dtype(dtype)
         self.nodes = np.arange(len(shards)) if nodes is None else nodes
         self.noise = noise or Noise.from_system()
         self.public = public or Noise.from_seed(0)
@@ -89,6 +86,7 @@ class Task:
         if self.sizes.min() < 1:
             empty = self.nodes[self.sizes.argmin()]
             raise TacitError(f"node {empty} has no records; use fewer nodes or another sharding")
+        model.check_outputs(data.inputs, data.classes)
         if not repeats:
             check_disjoint(shards)
         self._with_same_settings = partial(
@@ -97,7 +95,7 @@ class Task:
         self.sampler = Sampler(self.sizes, batch, sampling, self.nodes, self.noise, relation, epochs)
         self._records = Records(model, data, shards)
         self.draws = 0
-        self.on_release: Callable[[int, str, Tensor], None] | None = None
+        self.on_release: Callable[[int, str, Tensor, npt.NDArray[np.float64]], None] | None = None
         keep_freed_memory()
 
     @property
@@ -125,19 +123,20 @@ class Task:
 
         Args:
             rows: The rows of the nodes to host.
-            ledger: The ledger of the new task; None: a new one in memory.
+            ledger: The ledger of the new task, in the same run; None: another run, with new secret noise.
         """
+        same_noise = ledger is not None or self.noise.simulated
         return self._with_same_settings(
             copy.deepcopy(self.model),
             *self._records.of_nodes(rows),
-            noise=self.noise,
+            noise=self.noise if same_noise else None,
             public=self.public,
             ledger=ledger,
             nodes=self.nodes[list(rows)],
         )
 
     def without_records(self, *, gradients: bool = True) -> Task:
-        """Return the task as an algorithm sees it: it has `gradient`, but neither the data nor the shards.
+        """Return the task as an algorithm sees it: it has `gradient`, but no data, shards or draws.
 
         Args:
             gradients: Whether gradients can be computed. They cannot before a run begins (`Algorithm.bind`).
@@ -146,6 +145,7 @@ class Task:
         del seen.__dict__["_records"]
         seen.gradient = self.gradient if gradients else refuse_gradient  # type: ignore[method-assign]
         seen.limit_smoothness = self.limit_smoothness  # type: ignore[method-assign]
+        seen.sampler = self.sampler.without_draws()
         return seen
 
     if not TYPE_CHECKING:  # a type checker then still finds misspelt attributes

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.graphs import Graph
-from tacit.privacy import Release
+from tacit.privacy import Release, declares
 
 if TYPE_CHECKING:
     from tacit.algorithms import Algorithm
@@ -51,9 +51,9 @@ def mixing_rounds(
     """Group the rounds behind these releases, or return the reason why no mixing bound applies to them."""
     if any(release.unit != "record" for release in releases):
         return f"no mixing bound is known for whole nodes, the unit of {algorithm.title}"
-    # A class declares this for itself and not for its subclasses, which may have another update.
-    declared = "privacy" in vars(type(algorithm)) and "mixing_only_clip" in vars(type(algorithm.privacy))
-    if not declared or any(algorithm.privacy.mixing_only_clip(t) is None for t in range(len(releases))):
+    if not declares(algorithm, "mixes_only") or any(
+        algorithm.privacy.mixing_only_clip(t) is None for t in range(len(releases))
+    ):
         return f"no mixing bound is known for {algorithm.title}; the eavesdropper's bound applies"
     if not np.array_equal(task.nodes, np.arange(graph.nodes)):
         return "the noise of nodes on other hosts is unknown here"

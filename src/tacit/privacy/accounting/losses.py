@@ -58,12 +58,13 @@ def count_losses(releases: Iterable[Release], rows: Rows, times: int = 1) -> Los
 def draw_losses(releases: Iterable[Release], rows: Rows) -> list[DrawLoss]:
     """Return one loss per independent draw that dominates what each of the nodes in `rows` released.
 
-    Releases are in order of step. The nodes are given the least noise and the highest rate among them, which
+    The nodes are given the least noise and the highest rate among them, which
     dominates each of them. Draws of one epoch count as the worst of them.
     """
     reader = _Reader(rows)
     epochs: dict[object, list[DrawLoss]] = {}
-    for _, same_step in groupby(releases, key=lambda release: release.step):
+    in_order = sorted(releases, key=lambda release: release.step)
+    for _, same_step in groupby(in_order, key=lambda release: release.step):
         for same_draw in _draws(list(same_step)):
             draw = reader.read(same_draw)
             key = len(epochs) if draw.epoch is None else (draw.scheme, draw.rate, draw.epoch)

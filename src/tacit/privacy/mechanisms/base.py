@@ -96,7 +96,7 @@ class Mechanism(ABC):
             value.fill_(math.nan)
             raise
         if context.on_release is not None:
-            context.on_release(bounded.step, bounded.purpose, value)
+            context.on_release(bounded.step, bounded.purpose, value, scale)
         object.__setattr__(bounded, "_noised", True)  # its memory holds the noised value now
         return value
 

@@ -88,10 +88,20 @@ class Evaluation:
         if not local.shape[1] or not len(self.task.data.test_y):
             return self.task.evaluate(self.mean)
         each = [self.task.evaluate(torch.cat([self.mean, own])) for own in local]
-        return Metrics(*self.network.mean(torch.tensor(each)).tolist())
+        return Metrics(*self.mean_over_nodes(torch.tensor(each, dtype=torch.float64)))
 
     @computed_once
     def norms(self) -> dict[str, float]:
         """The norms that the algorithm reports, averaged over all nodes."""
         norms = self.algorithm.norms(self.state)
-        return dict(zip(norms, self.network.mean(torch.stack(list(norms.values()), 1)).tolist(), strict=True))
+        return dict(zip(norms, self.mean_over_nodes(torch.stack(list(norms.values()), 1)), strict=True))
+
+    def mean_over_nodes(self, values: Tensor) -> list[float]:
+        """Return the mean of each column of values (n, k) over all nodes; NaN if a node has none that is finite.
+
+        Local parameters may be anything. A measurement of them must not stop the run.
+        """
+        is_finite = values.isfinite()
+        sums = self.network.mean(torch.cat([torch.where(is_finite, values, 0.0), is_finite.to(values.dtype)], 1))
+        mean, share = sums.tensor_split(2)
+        return torch.where(share < 1, torch.nan, mean).tolist()

@@ -11,6 +11,7 @@ from torch import Tensor
 from tacit.registry import Registry
 
 _BLOCK_SIZE = 64
+_SMALL = 2.0**-50  # below, the squares of single-precision numbers lose digits or are 0
 
 
 class ClipNorm(ABC):
@@ -35,18 +36,33 @@ clip_norms: Registry[ClipNorm] = Registry("clip norm")
 
 
 def vector_norms(g: Tensor, degree: Literal[1, 2]) -> Tensor:
-    """Return L1 or L2 norms over the last axis, accurate to a few units of the machine precision.
+    """Return L1 or L2 norms over the last axis in double precision, accurate to a few units of g's machine precision.
+
+    No norm is too small: an overflow gives ∞ (and the factor 0), and norms whose squares underflow are computed again.
+    They are in double precision because a single-precision norm below 1e-38 has too few digits.
 
     `torch.linalg.vector_norm` adds the squares one by one. For two million single-precision numbers it can lose 2 %,
     and a gradient whose norm is underestimated exceeds its clipping bound. Squares are therefore summed in blocks;
     `Tensor.sum`, used for absolute values, does so itself.
     """
     if degree == 1:
-        return g.abs().sum(-1)
+        return g.abs().sum(-1).double()
+    norms = _root_sum_squares(g).double()
+    small = norms < _SMALL
+    if bool(small.any()):
+        rows = g[small].double()
+        largest = torch.linalg.vector_norm(rows, torch.inf, dim=-1, keepdim=True)
+        scale = largest.clamp(min=torch.finfo(torch.float64).smallest_normal)
+        norms[small] = _root_sum_squares(rows / scale) * scale.squeeze(-1)
+    return norms
+
+
+def _root_sum_squares(g: Tensor) -> Tensor:
+    """Return the roots of the sums of squares over the last axis."""
     if g.shape[-1] <= _BLOCK_SIZE:
         norms: Tensor = torch.linalg.vector_norm(g, dim=-1)
         return norms
     whole = g.shape[-1] // _BLOCK_SIZE * _BLOCK_SIZE
     blocks = torch.linalg.vector_norm(g[..., :whole].reshape(*g.shape[:-1], -1, _BLOCK_SIZE), dim=-1)
     rest = torch.linalg.vector_norm(g[..., whole:], dim=-1, keepdim=True)
-    return vector_norms(torch.cat([blocks, rest], -1), degree)
+    return _root_sum_squares(torch.cat([blocks, rest], -1))

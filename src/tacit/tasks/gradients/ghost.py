@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tacit.tasks.clip import Clip
+from tacit.tasks.clipping import vector_norms
 from tacit.tasks.gradients import summed
 from tacit.tasks.gradients.chunks import slices, width
 from tacit.tasks.gradients.layers import Calls, Rule, rule
@@ -76,9 +77,9 @@ def gradient_sum(
             terms = _terms(objective, plan.layers, p, _with_memory_format(x[i, b], plan.layout), y[i, b])
             scaled = weight[i, b]
             if clip is not None:
-                squares = [term.square() for name, term in terms.items() if layout.is_bounded(name)]
-                norms = torch.stack(squares).sum(dim=0).sqrt() if squares else torch.zeros_like(scaled)
-                scaled = scaled * clip.for_nodes(slice(i, i + 1)).factor(norms.unsqueeze(0)).squeeze(0)
+                parts = [term.norms() for name, term in terms.items() if layout.is_bounded(name)]
+                norms = vector_norms(torch.stack(parts, -1), 2) if parts else torch.zeros_like(scaled)
+                scaled = clip.for_nodes(slice(i, i + 1)).scaled(scaled.unsqueeze(0), norms.unsqueeze(0)).squeeze(0)
             for name, term in terms.items():
                 c = scaled if layout.is_bounded(name) else weight[i, b]
                 target[name] += term.sum(c).view_as(target[name])

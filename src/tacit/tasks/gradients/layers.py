@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tacit.tasks.gradients.terms import DirectTerm, EmbeddingTerm, GradientTerm, outer
+from tacit.tasks.gradients.terms import DirectTerm, GradientTerm, embedding, outer
 from tacit.tasks.models.vit import PositionEmbedding
 
 Calls = list[tuple[Tensor, Tensor]]
@@ -58,7 +58,7 @@ def _layer_norm(layer: nn.LayerNorm, calls: Calls) -> dict[str, GradientTerm]:
 def _embedding(layer: nn.Embedding, calls: Calls) -> dict[str, GradientTerm]:
     index = _join([a.reshape(len(a), -1) for a, _ in calls])
     g = _join([g.reshape(len(g), -1, layer.embedding_dim) for _, g in calls])
-    return {"weight": EmbeddingTerm(index, g, layer.num_embeddings)}
+    return {"weight": embedding(index, g, layer.num_embeddings)}
 
 
 def _position(layer: PositionEmbedding, calls: Calls) -> dict[str, GradientTerm]:

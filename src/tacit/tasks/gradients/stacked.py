@@ -16,6 +16,7 @@ from tacit.tasks.clip import Clip
 from tacit.tasks.clipping import vector_norms
 from tacit.tasks.gradients.chunks import slices
 from tacit.tasks.gradients.objective import ModuleObjective, Objective, Parameters
+from tacit.tasks.gradients.terms import outer_norms
 from tacit.tasks.models.per_record import ELEMENTWISE, separate_losses
 
 NUMBERS = 1 << 22  # inputs of the widest layer processed at once (measured: fewer need more calls)
@@ -149,7 +150,7 @@ def _block(
     bounded = objective.layout.is_bounded
     scaled = weight
     if clip is not None:
-        scaled = weight * clip.factor(_norms(linear, inputs, signals, bounded, clip, input_norms))
+        scaled = clip.scaled(weight, _norms(linear, inputs, signals, bounded, clip, input_norms))
     target = objective.layout.unflatten(out)
     for step, a, g in zip(linear, inputs, signals, strict=True):
         target[step.weight].copy_(torch.bmm((g * (scaled if bounded(step.weight) else weight).unsqueeze(-1)).mT, a))
@@ -171,15 +172,16 @@ def _norms(
     `input_norms` are the norms of the first layer's inputs; None: not cached.
     """
     order = clip.degree
-    total = torch.zeros_like(signals[0][..., 0])
+    join = torch.add if order == 1 else torch.hypot  # products of norms, not of squares, which could underflow
+    total = torch.zeros_like(signals[0][..., 0], dtype=torch.float64)
     for i, (step, a, g) in enumerate(zip(linear, inputs, signals, strict=True)):
-        signal = vector_norms(g, order) ** order
+        signal = vector_norms(g, order)
         if bounded(step.weight):
             known = input_norms if i == 0 else None
-            total += signal * (vector_norms(a, order) if known is None else known) ** order
+            total = join(total, outer_norms(vector_norms(a, order) if known is None else known, signal))
         if step.bias is not None and bounded(step.bias):
-            total += signal
-    return total if order == 1 else total.sqrt_()
+            total = join(total, signal)
+    return total
 
 
 def _first_linear_on_records(steps: list[ChainLayer]) -> bool:

@@ -3,16 +3,19 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from tacit.tasks.clipping import vector_norms
+
+_LARGEST_INPUT = 2.0**64
 
 
 class GradientTerm(Protocol):
     """One parameter's gradients for every record of a batch, in explicit or implicit form."""
 
-    def square(self) -> Tensor:
-        """Return the squared L2 norm of each record's gradient, (B,)."""
+    def norms(self) -> Tensor:
+        """Return the L2 norm of each record's gradient, (B,) in double precision."""
 
     def sum(self, c: Tensor) -> Tensor:
         """Return Σ_b c_b ∇_b, flat or in the parameter's shape."""
@@ -27,8 +30,8 @@ class DirectTerm:
 
     gradients: Tensor
 
-    def square(self) -> Tensor:
-        return _square(self.gradients.flatten(1))
+    def norms(self) -> Tensor:
+        return vector_norms(self.gradients.flatten(1), 2)
 
     def sum(self, c: Tensor) -> Tensor:
         return c @ self.gradients.flatten(1)
@@ -39,17 +42,27 @@ class DirectTerm:
 
 @dataclass(frozen=True)
 class OuterProductTerm:
-    """∇_b = Σ_t g_bt a_btᵀ, from inputs a (B, T, I) and output gradients g (B, T, O). Norms use T × T products."""
+    """∇_b = Σ_t g_bt a_btᵀ, from inputs a (B, T, I) and output gradients g (B, T, O). Norms use T × T products.
+
+    If positions cancel, the rounding errors of the sum can be much larger than the exact gradient. So the norm is an
+    upper bound that contains them. With P = Σ_t ‖g_t‖‖a_t‖ and u the machine epsilon, the sum is wrong by at most
+    (T + 2) u P, in any order of its additions, and the squared norm by (I + O + T²) P² machine epsilons of a double.
+    """
 
     a: Tensor
     g: Tensor
 
-    def square(self) -> Tensor:
-        if self.a.shape[1] == 1:
-            return _square(self.a.squeeze(1)) * _square(self.g.squeeze(1))
-        # The products cancel: in float32 the norm of an outlier could be too small, and the record not clipped enough.
+    def norms(self) -> Tensor:
+        (_, t, i), o = self.a.shape, self.g.shape[2]
+        if t == 1:
+            return outer_norms(vector_norms(self.a.squeeze(1), 2), vector_norms(self.g.squeeze(1), 2))
         a, g = self.a.double(), self.g.double()
-        return ((a @ a.mT) * (g @ g.mT)).sum(dim=(1, 2)).clamp(min=0).to(self.a.dtype)
+        a, g = a @ a.mT, g @ g.mT
+        inputs, signals = (m.diagonal(dim1=1, dim2=2).sqrt() for m in (a, g))
+        without_cancelling = outer_norms(inputs, signals).sum(dim=1)
+        error = (i + o + t * t) * torch.finfo(torch.float64).eps * without_cancelling.square()
+        exact = ((a * g).sum(dim=(1, 2)).clamp(min=0) + error).sqrt()
+        return exact + (t + 2) * torch.finfo(self.a.dtype).eps * without_cancelling
 
     def sum(self, c: Tensor) -> Tensor:
         return (self.g * c.view(-1, 1, 1)).flatten(0, 1).T @ self.a.flatten(0, 1)
@@ -60,16 +73,14 @@ class OuterProductTerm:
 
 @dataclass(frozen=True)
 class EmbeddingTerm:
-    """Gradients g (B, T, D) of the rows of an embedding with indices (B, T)."""
+    """Gradients g (B, T, D) of the rows of an embedding with indices (B, T). Where an index repeats, g is 0."""
 
     index: Tensor
     g: Tensor
     rows: int
 
-    def square(self) -> Tensor:
-        same = self.index.unsqueeze(1) == self.index.unsqueeze(2)
-        g = self.g.double()  # see OuterProductTerm.square
-        return ((g @ g.mT) * same).sum(dim=(1, 2)).clamp(min=0).to(self.g.dtype)
+    def norms(self) -> Tensor:
+        return vector_norms(self.g.flatten(1), 2)
 
     def sum(self, c: Tensor) -> Tensor:
         rows = (self.g * c.view(-1, 1, 1)).flatten(0, 1)
@@ -79,8 +90,13 @@ class EmbeddingTerm:
         return self.g.numel()
 
 
-def _square(v: Tensor) -> Tensor:
-    return vector_norms(v, 2).square()
+def outer_norms(inputs: Tensor, signals: Tensor) -> Tensor:
+    """Return the norms of outer products g aᵀ from the norms of a (`inputs`) and g (`signals`).
+
+    The norm is ∞ (and the factor 0) if ‖a‖ is above 2⁶⁴: the scaled g could be so small that its rounding errors,
+    multiplied by a, exceed the bound.
+    """
+    return torch.where(inputs > _LARGEST_INPUT, torch.inf, inputs * signals)
 
 
 def outer(a: Tensor, g: Tensor) -> GradientTerm:
@@ -92,3 +108,14 @@ def outer(a: Tensor, g: Tensor) -> GradientTerm:
     """
     t, i, o = a.shape[1], a.shape[2], g.shape[2]
     return OuterProductTerm(a, g) if t * t * (i + o) <= 8 * i * o else DirectTerm(g.mT @ a)
+
+
+def embedding(index: Tensor, g: Tensor, rows: int) -> GradientTerm:
+    """Return the gradients of an embedding with indices (B, T) that may repeat, for g (B, T, D).
+
+    The gradients of equal indices of a record are added at the first of them, and the others become 0, so that the
+    norm and the sum contain the same rounding errors.
+    """
+    same = index.unsqueeze(1) == index.unsqueeze(2)
+    is_first = ~same.tril(-1).any(dim=2, keepdim=True)
+    return EmbeddingTerm(index, (same & is_first).to(g.dtype) @ g, rows)

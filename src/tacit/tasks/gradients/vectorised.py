@@ -41,7 +41,7 @@ def gradient_sum(
         if clip is not None:
             bounded = [g for name, g in flat.items() if layout.is_bounded(name)]
             norms = torch.stack([vector_norms(g, clip.degree) for g in bounded], -1)
-            scaled = scaled * clip.for_nodes(k).factor(vector_norms(norms, clip.degree))
+            scaled = clip.for_nodes(k).scaled(scaled, vector_norms(norms, clip.degree))
         for name, g in flat.items():
             c = scaled if layout.is_bounded(name) else weight[k, b]
             out[k, layout.columns[name]] += torch.bmm(c.unsqueeze(1), g).squeeze(1)
