@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 # One thread per test process: the processes already use all cores.
 TEST_ENV := OMP_NUM_THREADS=1
 
-.PHONY: setup demo test lint proto browser audit chaos bench clean
+.PHONY: setup demo test lint proto browser audit chaos mutants bench clean
 
 setup: $(VENV)/.ready
 
@@ -44,6 +44,10 @@ audit: setup
 # Long tests of sites: hundreds of kills, lost messages, frozen sites, malformed messages, unauthorised connections.
 chaos: setup
 	$(TEST_ENV) $(BIN)/python -m pytest -m full -rA -n 2 --dist worksteal tests/sites
+
+# Privacy mistakes of one line, made one by one in copies of the tree. Each must make a test fail.
+mutants: setup
+	$(TEST_ENV) $(BIN)/python -m tests.mutants
 
 # Benchmarks against Opacus; other libraries are installed into environments of their own under benchmarks/.venv.
 bench: setup

@@ -67,6 +67,12 @@ def test_a_correct_mechanism_is_rarely_reported_as_broken(rng):
     assert false_alarms <= stats.binom.ppf(0.999, 300, 0.01)
 
 
+def test_trials_from_which_the_attack_learned_do_not_count(rng):
+    """Noise alone: a score that fits a hundred training trials seems to tell them apart, but no others."""
+    found = [score_transcripts(rng.normal(size=(400, 50)), INCLUDED[:400]).lower(1e-5, 0.9) for _ in range(30)]
+    assert sum(lower > 0 for lower in found) <= stats.binom.ppf(0.999, 30, 0.1)
+
+
 def test_more_numbers_than_trials_are_accepted(rng):
     scores = score_transcripts(rng.normal(size=(80, 100)), INCLUDED[:80])
     assert scores.lower(1e-5, 0.95) == 0
