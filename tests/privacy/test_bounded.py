@@ -35,7 +35,7 @@ def test_scaling_and_adding_keep_the_sensitivity():
     shifted = both.plus(torch.ones(2, 3))
     assert shifted.sensitivity.tolist() == [2.25, 2.25]
     assert torch.equal(Exact().release(shifted), torch.full((2, 3), -4.0 + 3.0 + 1.0))
-    assert g.plus(bounded(sensitivity=None, purpose="unknown")).sensitivity is None
+    assert g.plus(bounded(sensitivity=None, purpose="unknown", ledger=g.context.ledger)).sensitivity is None
     assert bounded(sensitivity=None).scaled(2.0).sensitivity is None
 
 
