@@ -7,7 +7,7 @@ import torch
 
 from tacit.errors import TacitError
 from tacit.tasks.clip import Clip
-from tacit.tasks.gradients.terms import DirectTerm, EmbeddingTerm, OuterProductTerm
+from tacit.tasks.gradients.terms import DirectTerm, OuterProductTerm, embedding
 from tacit.tasks.model import Model, cross_entropy
 from tacit.tasks.models import models
 from tests.tasks.oracles import module_loss, naive_gradient_sum
@@ -220,5 +220,5 @@ def test_norms_of_products_that_cancel_are_accurate():
     assert OuterProductTerm(a, g).sum(torch.ones(1)).norm() <= found
     rows = torch.full((1, 2, 8), 1e4) * torch.tensor([1.0, -1.0])[:, None]
     rows[0, 1] += 0.5  # the same row of the embedding, used twice
-    norms = EmbeddingTerm(torch.zeros(1, 2, dtype=torch.long), rows, 3).norms()
+    norms = embedding(torch.zeros(1, 2, dtype=torch.long), rows, 3).norms()
     torch.testing.assert_close(norms, DirectTerm(rows.double().sum(1)).norms(), rtol=1e-5, atol=0)
