@@ -22,7 +22,7 @@ def test_final_lines_state_the_run_and_the_total(tacit):
     assert re.fullmatch(r"This run: ε = 2\.99\d*\. All 2 runs on these records: ε = [34]\.\d+\.", lines[2])
     assert first.out.splitlines()[2] == "No other run on these records is recorded."
     assert "SIMULATION" not in second.out
-    assert "Secret noise: it is not stored, so this run cannot be resumed if it stops." in second.err
+    assert "Secret noise: keep runs/example-2 private until the run has ended." in second.err
 
 
 def test_json_and_page_state_the_total(tacit):
@@ -101,14 +101,7 @@ def test_what_secret_noise_does_not_accept(tacit, more, words):
     assert not Path("runs").exists()
 
 
-def test_a_secret_run_cannot_be_resumed(tacit):
-    tacit(*SECRET)
-    ended = tacit("train", "--resume", "runs/example")
-    assert (ended.code, ended.out) == (2, "")
-    assert "This run cannot be resumed: its noise is secret and is not stored" in ended.err
-
-
-def test_an_interrupted_run_says_that_it_cannot_be_resumed(tacit, monkeypatch):
+def test_an_interrupted_run_is_resumed(tacit, monkeypatch):
     mix = Simulated.mix
 
     def interrupted(self, t, *values):
@@ -116,12 +109,32 @@ def test_an_interrupted_run_says_that_it_cannot_be_resumed(tacit, monkeypatch):
             raise KeyboardInterrupt
         return mix(self, t, *values)
 
-    monkeypatch.setattr(Simulated, "mix", interrupted)
-    ended = tacit(*SECRET)
+    with monkeypatch.context() as patch:
+        patch.setattr(Simulated, "mix", interrupted)
+        ended = tacit(*SECRET)
     assert ended.code == 130
-    assert ended.out.splitlines()[-1] == "This run cannot be resumed: its noise is secret and is not stored."
-    assert "To resume" not in ended.out
+    assert ended.out.splitlines()[-1] == "To resume: tacit train --resume runs/example"
     assert "Guaranteed ε = " in ended.out
+    assert Path("runs/example/noise.key").is_file()
+    ended = tacit("train", "--resume", "runs/example")
+    assert ended.code == 0, ended.err
+    assert "No other run on these records is recorded." in ended.out
+    assert not Path("runs/example/noise.key").exists()
+    assert tacit("verify", "runs/example").code == 0
+
+
+def test_a_run_without_its_key_is_refused_with_one_sentence(tacit, monkeypatch):
+    monkeypatch.setattr(Simulated, "mix", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    tacit(*SECRET)
+    Path("runs/example/noise.key").unlink()
+    ended = tacit("train", "--resume", "runs/example")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.splitlines()[-1].startswith("error: runs/example/noise.key is missing, but the ledger beside it")
+
+
+def test_several_processes_are_refused(tacit):
+    assert tacit(*SECRET, "--workers", "2").code == 2
+    assert not Path("runs").exists()
 
 
 @pytest.mark.parametrize(

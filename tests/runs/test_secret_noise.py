@@ -13,13 +13,7 @@ from tacit.runs import Config, Run, RunFolder, from_config
 from tacit.runs.secret_noise import check_secret_noise
 from tests.helpers import digits_task, example_algorithm
 from tests.runs.cases import SMALL, AfterRound, interrupt_after
-
-SECRET = {**SMALL, "noise": "secret", "sharding": "digest", "batch": {"size": 8}}
-DELTA = SMALL["privacy"]["delta"]
-
-
-def secret(*, out=None, observers=(), **changes):
-    return from_config(Config.parse(SECRET | changes), out=out, observers=observers, secret_noise=True)
+from tests.runs.secret_cases import DELTA, SECRET, copy_of_world, in_world, secret
 
 
 def planned(run):
@@ -93,6 +87,41 @@ def test_a_run_that_is_killed_counts_in_full():
     assert after.privacy.total == joint_epsilon([planned(run), planned(after)], DELTA)
 
 
+def test_a_run_that_resumes_is_the_same_run(tmp_path):
+    """Interrupted, killed, resumed and extended: it is recorded once, with what it released."""
+    world = tmp_path / "killed"
+    run = secret(out=tmp_path / "run", observers=[AfterRound(8, lambda run: copy_of_world(run.out, world))]).go()
+    assert run.privacy.runs == 1
+    with in_world(world) as folder:
+        (before,) = RecordsLedger().find("#1")[1]
+        assert (before.ended, len(before.releases)) == (False, 12), "a killed run counts as planned"
+        resumed = secret(out=folder, resume=True, observers=[interrupt_after(9)]).go()
+        assert (resumed.privacy.runs, resumed.privacy.total) == (1, epsilon(planned(run)[:9], DELTA))
+        assert secret(out=folder, resume=True).go().privacy.total == run.privacy.total
+        extended = secret(out=folder, resume=True, extend=5).go()
+        (after,) = RecordsLedger().find("#1")[1]
+    assert (after.id, after.ended, len(after.releases)) == (before.id, True, 17)
+    assert (extended.privacy.runs, extended.privacy.total) == (1, extended.privacy.guaranteed)
+
+
+def test_a_killed_run_that_is_not_resumed_stays_counted_as_planned(tmp_path):
+    world = tmp_path / "killed"
+    run = secret(out=tmp_path / "run", observers=[AfterRound(2, lambda run: copy_of_world(run.out, world))]).go()
+    with in_world(world):
+        after = secret(out=tmp_path / "other").go()
+        assert after.privacy.total == joint_epsilon([planned(run), planned(after)], DELTA)
+
+
+def test_the_budget_of_the_records_refuses_an_extension(tmp_path):
+    one = epsilon(planned(secret(noise="simulated")), DELTA)
+    target = {"privacy": {"delta": DELTA, "population": "ward-7", "population_budget": 1.01 * one}}
+    run = secret(**target, out=tmp_path / "run").go()
+    with pytest.raises(BudgetExceeded, match=r"0 runs spent 0, this run plans .* The run is refused"):
+        secret(**target, out=run.out, resume=True, extend=10)
+    assert not (run.out / "noise.key").exists()
+    assert RecordsLedger().find("ward-7")[1][0].ended
+
+
 @pytest.mark.parametrize("within_a_round", [False, True])
 def test_an_interrupted_run_counts_what_it_released(tmp_path, within_a_round, monkeypatch):
     observers = [] if within_a_round else [interrupt_after(4)]
@@ -123,15 +152,6 @@ def test_a_run_that_fails_counts_what_it_released():
     assert after.privacy.total == joint_epsilon([planned(after)[:3], planned(after)], DELTA)
 
 
-def test_a_run_with_secret_noise_cannot_be_resumed(tmp_path):
-    run = secret(out=tmp_path / "run", observers=[interrupt_after(4)]).go()
-    with pytest.raises(TacitError, match="cannot be resumed: its noise is secret and is not stored"):
-        from_config(Config.parse(SECRET), out=run.out, resume=True, secret_noise=True)
-    files = b"".join(path.read_bytes() for path in run.out.iterdir())
-    assert run.task.noise._key not in files
-    assert run.task.noise._key.hex().encode() not in files
-
-
 def test_secret_noise_is_accepted_by_tacit_train_only():
     with pytest.raises(TacitError, match='noise = "secret" is for tacit train'):
         from_config(Config.parse(SECRET))
@@ -139,7 +159,7 @@ def test_secret_noise_is_accepted_by_tacit_train_only():
 
 def test_secret_noise_needs_one_process():
     with pytest.raises(TacitError, match="Secret noise needs a run in one process, got 2"):
-        check_secret_noise(Config.parse(SECRET), accepted=True, resume=False, processes=2)
+        check_secret_noise(Config.parse(SECRET), accepted=True, processes=2)
 
 
 def test_a_task_with_secret_noise_is_added_without_a_config():

@@ -152,7 +152,7 @@ class ObservedSite:
     def _privacy_plan(self):
         config = self.config.network_config.config()
         if is_graph_learning(config.algorithm):
-            return build_graph_method(config.algorithm, config.rounds, config.privacy)
+            return build_graph_method(config.algorithm, config.rounds, config.privacy).privacy
         return build_algorithm(config.algorithm).with_rounds(config.rounds).with_noise(np.ones(1)).privacy
 
     @property

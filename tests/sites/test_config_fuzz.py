@@ -58,6 +58,8 @@ PIECES = [
 class MemoryFile:
     """Stands for a file, without disk access."""
 
+    name = "memory.toml"
+
     def __init__(self, text):
         self._data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
 

@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from tacit.errors import TacitError
+from tacit.privacy import NOISE_KEY_FILE as KEY
 from tacit.privacy import Ledger
 from tacit.runs import PrivacyMeter
 from tacit.sites.build import build_site
-from tacit.sites.private_state import KEY, LEDGER, open_private_state
+from tacit.sites.private_state import LEDGER, open_private_state
 from tacit.sites.site_config import SiteConfig
 
 from .small_network import change_toml, first_release
@@ -60,7 +61,7 @@ def test_missing_key_is_refused(node):
     site = SiteConfig.load(node)
     first_release(site)
     (site.state / KEY).unlink()
-    with pytest.raises(TacitError, match=r"noise.key is missing, but .*ledger.sqlite contains releases"):
+    with pytest.raises(TacitError, match=r"noise.key is missing, but the ledger beside it contains releases"):
         build_site(site)
 
 
@@ -93,7 +94,7 @@ def test_noise_is_not_used_on_other_values(node, changed):
             arrays = dict(file)
         arrays["x"][0] += 1
         np.savez(path, **arrays)
-    with pytest.raises(TacitError, match="belongs to another run: the network or this site's data have changed"):
+    with pytest.raises(TacitError, match="belongs to another run, or the settings or the data have changed"):
         build_site(SiteConfig.load(node))
 
 

@@ -6,7 +6,11 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
+import tacit
+from tacit.algorithms import algorithms
 from tacit.errors import TacitError
 from tacit.privacy import read_ledger
 from tacit.reports import ReportPage, write_run_page
@@ -37,6 +41,22 @@ def test_finished_sites_are_verified(states, tmp_path):
     html = write_run_page([states[0]], tmp_path / "page.html").read_text()
     assert "<dt>Verified</dt>" in html
     assert "algorithm.clip" in html
+
+
+def test_a_site_writes_its_own_model(states):
+    """It is not a mean: sites exchange nothing for it."""
+    for node, state in enumerate(states):
+        loaded = tacit.load(state)
+        (own,) = load_file(state / "models.safetensors")["models"]
+        trained = loaded.trained()
+        assert torch.equal(torch.cat([value.flatten() for value in trained.module.state_dict().values()]), own)
+        assert (trained.description.node, trained.description.complete) == (node, True)
+        privacy = trained.description.privacy
+        assert (privacy.covered, privacy.protects) == (True, "this site")
+        assert privacy.guaranteed == loaded.privacy.guaranteed
+        assert loaded.predict(torch.zeros(2, *trained.inputs)).shape == (2,)
+    with pytest.raises(TacitError, match="has no model of node 1; it has the nodes 0 to 0"):
+        tacit.load(states[0]).model(1)
 
 
 def test_edits_in_the_folder_of_a_site_are_found(states, tmp_path):
@@ -82,14 +102,34 @@ def test_site_with_a_changed_ledger_does_not_start(tmp_path):
         create_node(files[0]).create_run()
 
 
-def test_digests_of_a_site_with_secret_noise_can_be_checked_only_by_its_owner(tmp_path):
+def test_released_models_of_a_site_with_secret_noise_can_be_checked_by_anyone(tmp_path):
+    """The guarantee covers them, so that a digest without a key reveals nothing else."""
     config, _ = create_six_sites(tmp_path / "config", **DYN_D2P)
+    files = create_site_files(tmp_path / "net", config.as_dict(), 6, noise_seed=None)
+    run_nodes([create_node(file, observers=[ReportPage()]) for file in files])
+    state = files[0].parent / "state"
+    found = verify(state)
+    assert found.differences == ()
+    assert (found.facts.simulated, found.facts.seed) == (False, None)
+    for name in ("model.safetensors", "models.safetensors"):
+        before = (state / name).read_bytes()
+        (state / name).write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
+        assert verify(state).differences == (f"{name} was changed after the run had ended",)
+        (state / name).write_bytes(before)
+
+
+def test_digests_of_models_that_were_not_released_need_the_key_of_the_site(tmp_path):
+    changes = {"algorithm": {"name": "dp-norm", "sigma": 0.5, **algorithms.example("dp-norm")}}
+    changes["graph"] = {"name": "ring", "nodes": 6}
+    config, _ = create_six_sites(tmp_path / "config", **changes)
     files = create_site_files(tmp_path / "net", config.as_dict(), 6, noise_seed=None)
     run_nodes([create_node(file, observers=[ReportPage()]) for file in files])
     found = verify(files[0].parent / "state")
     assert found.differences == ()
-    assert (found.facts.simulated, found.facts.seed) == (False, None)
-    assert any(line.startswith("models.safetensors: its digest can be computed only with") for line in found.unchecked)
+    for name in ("model.safetensors", "models.safetensors"):
+        assert any(line.startswith(f"{name}: its digest can be computed only with") for line in found.unchecked)
+    privacy = tacit.load(files[0].parent / "state").trained().description.privacy
+    assert (privacy.covered, privacy.guaranteed) == (False, None)
 
 
 def test_ledger_of_graph_learning_records_config_and_software(tmp_path):

@@ -23,6 +23,7 @@ from tacit.privacy.mechanisms import (
     mechanisms,
 )
 from tacit.privacy.planning import PlansReleases, calibrate_noise, plan
+from tacit.privacy.private_files import read_bytes, write_private_file
 from tacit.privacy.recorded_runs import RecordedRun, RecordsTotal, total_of_runs
 from tacit.privacy.records_ledger import RecordsLedger
 from tacit.privacy.release import Array, Release, Unit
@@ -40,8 +41,11 @@ from tacit.privacy.statement import (
 if TYPE_CHECKING:
     from tacit.privacy.draws import Draw
     from tacit.privacy.noise import Noise
+    from tacit.privacy.noise_key import NOISE_KEY_FILE, erase_noise, first_step_of_key, is_erased, open_noise
+    from tacit.privacy.release_journal import ReleaseJournal
 
 __all__ = [
+    "NOISE_KEY_FILE",
     "NO_PRIVACY",
     "AdditiveNoise",
     "Adversary",
@@ -71,6 +75,7 @@ __all__ = [
     "Relation",
     "Release",
     "ReleaseContext",
+    "ReleaseJournal",
     "Reservation",
     "Sampling",
     "SamplingKind",
@@ -82,23 +87,34 @@ __all__ = [
     "epsilon",
     "epsilon_lower_bound",
     "epsilon_to_mu",
+    "erase_noise",
+    "first_step_of_key",
     "guarantee",
+    "is_erased",
     "joint_epsilon",
     "ledger_guarantee",
     "mechanisms",
     "mu_to_epsilon",
     "no_guarantee_reason",
+    "open_noise",
     "outside_parts",
     "plan",
+    "read_bytes",
     "read_ledger",
     "rounded_down",
     "rounded_up",
     "sampling_kinds",
     "total_of_runs",
+    "write_private_file",
 ]
 
 
-_NEEDS_TORCH = {"Draw": "draws", "Noise": "noise"}
+_NEEDS_TORCH = {
+    "Draw": "draws",
+    "Noise": "noise",
+    "ReleaseJournal": "release_journal",
+    **dict.fromkeys(["NOISE_KEY_FILE", "erase_noise", "first_step_of_key", "is_erased", "open_noise"], "noise_key"),
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from tacit.privacy.sampling import Relation, Sampling
 if TYPE_CHECKING:
     from tacit.privacy.budget import Budget
     from tacit.privacy.ledger_facts import LedgerFacts
+    from tacit.privacy.release_journal import ReleaseJournal
     from tacit.privacy.reservation import Reservation
 
 Array = npt.NDArray[np.float64]
@@ -47,6 +49,7 @@ class Ledger:
     Attributes:
         values: The values that were computed from records and not released, or seen without noise.
         reservation: The run's entry in the records ledger, if its noise is secret.
+        journal: Compares released values with those of before, if the run can resume with secret noise.
 
     Args:
         path: An SQLite file; None keeps the ledger in memory.
@@ -57,6 +60,7 @@ class Ledger:
     def __init__(self, path: Path | None = None, *, budget: Budget | None = None, durable: bool = False) -> None:
         self.budget = budget
         self.reservation: Reservation | None = None
+        self.journal: ReleaseJournal | None = None
         self.durable = durable
         with _disk(path):
             # Nodes may run in threads, but only one thread at a time uses a ledger.
@@ -71,7 +75,7 @@ class Ledger:
         self._kind: tuple[str, str] | None = None  # the relation and unit of all releases
 
     def repeat(self, step: int) -> None:
-        """Expect the releases from `step` on once more, with the same noise: a site repeats them after a restart.
+        """Expect the releases from `step` on once more, with the same noise: a run repeats them when it resumes.
 
         They stay in the ledger. A release that is recorded again must be identical.
         """
@@ -179,7 +183,16 @@ class Ledger:
 
         It is read from the file, because a full disk can revert releases that were not flushed.
         """
-        released = self._db.execute("SELECT COALESCE(MAX(step), -1) FROM release").fetchone()[0]
+        return self._steps_before(sys.maxsize)
+
+    @property
+    def steps_repeated(self) -> int:
+        """The steps without those that a run that resumed has not repeated yet."""
+        return self._steps_before(min((step for step, _ in self._repeated), default=sys.maxsize))
+
+    def _steps_before(self, end: int) -> int:
+        query = "SELECT COALESCE(MAX(step), -1) FROM release WHERE step < ?"
+        released = self._db.execute(query, (end,)).fetchone()[0]
         return 1 + max(int(released), max((step for step, _ in self.values.open), default=-1))
 
     def __len__(self) -> int:

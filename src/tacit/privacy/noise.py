@@ -33,6 +33,9 @@ class Noise:
     a float reveal nothing about the exact value; docs/floating-point.md states what this protects. Values that are so
     large that floats are coarser than the grid are clamped, unless `strict` is False.
 
+    Attributes:
+        digest_key: The key of `keyed_digest`, by default that of the noise. It may outlive the noise.
+
     >>> noise = Noise.from_seed(0)
     >>> x = torch.zeros(2, 3)
     >>> noise.gaussian_(x, np.array([1.0, 2.0]), "noise", np.array([0, 7]), step=5)
@@ -45,7 +48,7 @@ class Noise:
     def __init__(self, key: bytes, *, reproducible: bool = False, seed: int | None = None) -> None:
         if len(key) != 32:
             raise ValueError(f"a noise key must have 32 bytes, got {len(key)}")
-        self._key = key
+        self._key = self.digest_key = key
         self.reproducible, self.seed = reproducible, seed
 
     @classmethod
@@ -82,8 +85,8 @@ class Noise:
         return f"SIMULATION: the noise is derived from seed {self.seed}, so this run protects nobody."
 
     def keyed_digest(self, *parts: bytes | memoryview) -> str:
-        """Return a digest of private data. Without the key of the noise, no guess of the data can be tested with it."""
-        digest = hashlib.blake2b(key=self._key, digest_size=32, person=b"tacit digest")
+        """Return a digest of private data. Without the secret key, no guess of the data can be tested with it."""
+        digest = hashlib.blake2b(key=self.digest_key, digest_size=32, person=b"tacit digest")
         for part in parts:
             digest.update(f"{memoryview(part).nbytes} ".encode())
             digest.update(part)

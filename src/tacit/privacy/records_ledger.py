@@ -60,14 +60,25 @@ class RecordsLedger:
 
     def digest(self, arrays: Iterable[npt.NDArray[Any]]) -> str:
         """Return the keyed digest of records. Without the file, no guess of the records can be tested with it."""
-        with self._transaction() as db:
-            db.execute("INSERT OR IGNORE INTO secret VALUES (1, ?)", (os.urandom(32),))
-            (key,) = db.execute("SELECT key FROM secret").fetchone()
-        digest = hashlib.blake2b(key=key, digest_size=32)
+        digest = hashlib.blake2b(key=self._secret(), digest_size=32)
         for array in arrays:
             digest.update(f" {array.shape} {array.dtype} ".encode())
             digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
+
+    def digest_key(self, run: str) -> bytes:
+        """Return the key of the digests in the ledger of a run.
+
+        It outlives the key of the noise: whoever has this file can still check the digests. Each run has its own, so
+        that the published ledgers of two runs do not show whether their records are equal.
+        """
+        return hashlib.blake2b(run.encode(), key=self._secret(), digest_size=32, person=b"tacit digests").digest()
+
+    def _secret(self) -> bytes:
+        with self._transaction() as db:
+            db.execute("INSERT OR IGNORE INTO secret VALUES (1, ?)", (os.urandom(32),))
+            (key,) = db.execute("SELECT key FROM secret").fetchone()
+        return bytes(key)
 
     def reserve(
         self,

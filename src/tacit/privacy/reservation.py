@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class Reservation:
     """Keeps the entry of one run up to date. It belongs to the run's ledger, which calls `begin` and `admit`.
 
-    The id of the run is made of a digest of its noise key and its nodes: a site that restarts has the same key and
-    counts once, and a new key is a new run.
+    A run that resumes is the same run, and counts once. Unless it has an id of its own, its id is a digest of its noise
+    key: a site that restarts has the same key, and a new key is a new run.
 
     Privacy:
         The entry always covers what the run has released: before the first value is computed from records, it is the
@@ -43,6 +43,7 @@ class Reservation:
         population: The declared population.
         budget: The ε that all runs on these records may reach together.
         exact_values_stay_local: Whether exact values that are used inside a node are known not to influence messages.
+        run: The id of a run that can have several noise keys, one after the other.
     """
 
     def __init__(
@@ -57,9 +58,10 @@ class Reservation:
         population: str | None = None,
         budget: float | None = None,
         exact_values_stay_local: bool = False,
+        run: str | None = None,
     ) -> None:
         hosted = hashlib.blake2b(nodes.astype(np.int64).tobytes(), digest_size=4).hexdigest()
-        self.delta, self._run = delta, f"{noise.fingerprint}-{hosted}"
+        self.delta, self._run = delta, f"{run or noise.fingerprint}-{hosted}"
         self._title, self._population = title, population
         self._budget = None if budget is None else Budget(budget, delta)
         self._records_ledger = RecordsLedger()

@@ -12,22 +12,16 @@ from tacit.runs.parts import UserParts, batch_relation
 from tacit.tasks import STABLE_FOR, Task
 
 
-def check_secret_noise(config: Config, *, accepted: bool, resume: bool, processes: int) -> None:
+def check_secret_noise(config: Config, *, accepted: bool, processes: int) -> None:
     """Refuse secret noise where it cannot be used. A simulation needs nothing.
 
     Args:
         config: The config.
         accepted: Whether the caller runs configs with secret noise; simulations do not.
-        resume: Whether a stopped run is to be resumed.
         processes: The number of processes of the run.
     """
     if config.noise != "secret":
         return
-    if resume:
-        raise TacitError(
-            "This run cannot be resumed: its noise is secret and is not stored. Start a new run; the records ledger "
-            "counts both"
-        )
     if not accepted:
         raise TacitError(
             'noise = "secret" is for tacit train; this is a simulation, which would add runs to the records ledger: '
@@ -58,26 +52,34 @@ def check_sharding(config: Config, parts: UserParts, nodes: int) -> None:
 
 
 def reserve_records(
-    task: Task, algorithm: Algorithm[Any], delta: float, population: str | None = None, budget: float | None = None
+    task: Task,
+    algorithm: Algorithm[Any],
+    delta: float,
+    population: str | None = None,
+    budget: float | None = None,
+    rounds: int | None = None,
 ) -> None:
     """Give the task's ledger its entry in the records ledger, unless it has one or the run is a simulation.
+
+    An extended run has more `rounds` than its algorithm.
 
     Raises:
         TacitError: The run is refused, for example because of the budget of the records.
     """
     if task.noise.simulated or task.ledger.reservation is not None:
         return
-    privacy = algorithm.privacy
+    privacy, journal, rounds = algorithm.privacy, task.ledger.journal, rounds or algorithm.rounds
     reservation = Reservation(
         task.noise,
         task.nodes,
         [task.data.x.numpy(), task.data.y.numpy()],
-        plan(privacy, algorithm.rounds, privacy.sampling(task.without_records(gradients=False)), task.nodes),
-        title=f"{algorithm.title}, {algorithm.rounds} rounds",
+        plan(privacy, rounds, privacy.sampling(task.without_records(gradients=False)), task.nodes),
+        title=f"{algorithm.title}, {rounds} rounds",
         delta=delta,
         population=population,
         budget=budget,
         exact_values_stay_local=declares(algorithm, "exact_values_stay_local"),
+        run=None if journal is None else journal.run,
     )
     reservation.check(task.ledger)
     task.ledger.reservation = reservation

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tacit.errors import TacitError
+from tacit.privacy import read_bytes
 from tacit.registry import Registry
 from tacit.runs import NamedPart
-from tacit.sites.files import read_bytes
 from tacit.tasks import Model
 
 _PYTHON_FILE = re.compile(r"(?P<path>.*\.py)(?P<attribute>:\w+)")

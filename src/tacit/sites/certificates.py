@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tacit.errors import TacitError
-from tacit.sites.files import read_bytes, write_private_file
+from tacit.privacy import read_bytes, write_private_file
 from tacit.sites.identity import (
     common_name,
     dns_names,

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, Pub
 from cryptography.x509.oid import NameOID
 
 from tacit.errors import TacitError
-from tacit.sites.files import read_bytes
+from tacit.privacy import read_bytes
 from tacit.sites.text import printable
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tacit.graph_learning import GraphLearningRun, GraphObserver
 from tacit.runs import Observer, Row, Run
+from tacit.runs.metrics import all_metrics
 from tacit.sites.site_graph_run import SiteGraphRun
 from tacit.sites.site_run import SiteRun
 
@@ -39,7 +40,8 @@ class TrainingProgress(Observer):
         self._progress.record(run)
 
     def on_evaluation(self, run: Run, row: Row) -> None:
-        fields: dict[str, Any] = {key: row[key] for key in ("round", "accuracy", "guaranteed")}
+        measured = [each.name for each in all_metrics() if each.headline and each.name in row]
+        fields: dict[str, Any] = {key: row[key] for key in ("round", *measured, "guaranteed")}
         log.info("evaluated", extra=fields)
 
 

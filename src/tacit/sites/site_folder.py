@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING
 
 from tacit.errors import TacitError
 from tacit.graph_learning import GraphLearningRun, GraphObserver, matrices, to_networkx, write_graph
-from tacit.runs import Observer, Row, Run, check_intact, record_end, record_files, record_run_start, storage
+from tacit.runs import (
+    Observer,
+    Row,
+    Run,
+    check_intact,
+    covers_models,
+    record_end,
+    record_files,
+    record_run_start,
+    storage,
+    write_model,
+)
 from tacit.sites.resume_checks import first_release_step
 
 if TYPE_CHECKING:
@@ -18,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class SiteFolder(Observer):
-    """Writes config, history, models and result of a training run. The state itself is in the journal."""
+    """Writes config, history, model and result of a training run. The state itself is in the journal."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -47,13 +58,14 @@ class SiteFolder(Observer):
     def on_finish(self, run: Run) -> None:
         self._write(run)
         storage.write_json(self.path / storage.RESULT_FILE, run.result())
-        record_end(run.task.ledger, run.t, run.stopped)
+        record_end(run.task.ledger, run.t, run.stopped, models_released=covers_models(run.privacy))
         record_files(run.task.ledger, run.task.noise, self.path, storage.RUN_FILES)
 
     def _write(self, run: Run) -> None:
         run.task.ledger.flush()  # first: no other file may be ahead of the ledger
         storage.write_history(self.path / storage.HISTORY_FILE, run.history)
         storage.write_models(self.path / storage.MODELS_FILE, run.models)
+        write_model(self.path / storage.MODEL_FILE, run)
 
     def _read_history(self, rounds: int) -> list[Row]:
         """Return the rows up to the last checkpoint. A power cut can damage the file, which nothing depends on."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from tacit.sites.parts import TrainingParts
 from tacit.sites.peers import Peers
 from tacit.sites.resume_checks import JOURNAL, check_journal, first_release_step
 from tacit.sites.site_folder import SiteFolder
-from tacit.tasks import Metrics
+from tacit.tasks import Predictions
 
 
 class SiteEvaluation(Evaluation):
@@ -28,9 +28,8 @@ class SiteEvaluation(Evaluation):
 
     all_nodes = False
 
-    @computed_once
-    def test(self) -> Metrics:
-        return self.task.evaluate(self.models[0])
+    def over_models(self, measure: Callable[[Predictions], list[float]]) -> list[float]:
+        return measure(self.task.predict_tests(self.models[0]))
 
     @computed_once
     def norms(self) -> dict[str, float]:
@@ -80,8 +79,8 @@ class SiteRun(Run):
 
     @property
     def accuracy(self) -> float | None:
-        """The accuracy at the last evaluation."""
-        return self.history[-1]["accuracy"] if self.history else None
+        """The accuracy at the last evaluation; None if the model is no classifier."""
+        return self.history[-1].get("accuracy") if self.history else None
 
     def result(self) -> dict[str, Any]:
         return {"site": self._site.name, **super().result()}

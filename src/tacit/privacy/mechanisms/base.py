@@ -85,13 +85,16 @@ class Mechanism(ABC):
         """Record the release in the ledger, then return the noised value (n, d).
 
         Nothing else may leave a node. The memory of the value is reused. If the release fails, the value is
-        overwritten with NaN, which networks refuse to send.
+        overwritten with NaN, which networks refuse to send. A run that resumes with secret noise repeats releases:
+        its journal refuses a value other than that of before.
         """
         scale, context, value = self.noise_scale(bounded), bounded.context, bounded._value
         try:
             release = Release(bounded.step, bounded.purpose, self, bounded.sampling, bounded.unit)
             context.ledger.record(release)
             self.add_noise(value, scale, bounded)
+            if context.ledger.journal is not None:
+                context.ledger.journal.admit(bounded.step, bounded.purpose, value)
         except BaseException:
             value.fill_(math.nan)
             raise

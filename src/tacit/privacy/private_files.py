@@ -1,4 +1,6 @@
-"""Read and write single files, with errors that name the file."""
+"""Read and write single files that only their owner may read, with errors that name the file."""
+
+from __future__ import annotations
 
 import os
 from pathlib import Path
@@ -32,3 +34,12 @@ def write_private_file(path: Path, data: bytes) -> None:
     except OSError as error:
         part.unlink(missing_ok=True)
         raise TacitError(f"Cannot write {path}: {error.strerror or error}") from None
+
+
+def sync_folder(folder: Path) -> None:
+    """Make new and removed file names durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
