@@ -8,7 +8,7 @@ from tacit.algorithms import D2P, Geometric
 from tacit.graphs import complete
 from tacit.networks import Simulated
 from tacit.privacy import Noise
-from tacit.tasks import Clip, Dataset, Model, Task, models
+from tacit.tasks import Clip, Dataset, Model, Target, Task, models
 from tests.helpers import run_rounds
 
 ENGINES = ["auto", "stacked", "ghost", "vectorised"]
@@ -50,7 +50,11 @@ def test_gradient_is_split_into_bounded_and_local_columns(bounds):
     x, y = torch.randn(20, 6, generator=torch.manual_seed(0)), torch.arange(20) % 3
     model = Model(perceptron(), share=["0.*"], bounds=bounds)
     task = Task(
-        model, Dataset("random", x, y, x, y, 3), [np.arange(10), np.arange(10, 20)], batch=5, noise=Noise.from_seed(0)
+        model,
+        Dataset("random", x, y, x, y, Target.of_classes(3)),
+        [np.arange(10), np.arange(10, 20)],
+        batch=5,
+        noise=Noise.from_seed(0),
     )
     g = task.gradient(task.initial(), 0, Clip(1.0))
     columns = task.d if bounds == "all" else model.shared
@@ -78,7 +82,7 @@ def remembering(records, bounds="shared", **options):
     x = torch.tensor(records)
     y = torch.arange(len(records)) % 2
     model = Model.from_loss(loss, torch.tensor([0.0, -1.0], dtype=torch.float64), shared=1, bounds=bounds)
-    data = Dataset("remembering", x, y, x, y, 2)
+    data = Dataset("remembering", x, y, x, y, Target.of_classes(2))
     return Task(model, data, [np.arange(len(x))], noise=Noise.from_seed(0), dtype=torch.float64, **options)
 
 

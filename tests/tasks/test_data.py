@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from tacit.errors import TacitError
+from tacit.tasks import Target
 from tacit.tasks.data import Dataset, datasets
 from tacit.tasks.data.published import limited
 from tests.helpers import content_digest
@@ -122,7 +123,7 @@ def test_errors_contain_no_label_of_a_record(labels):
     secret = 1234.5 if labels is None or labels == ["ill", "well"] else 4321.5
     y = np.where(np.arange(20) == 3, secret, 9)
     with refused("the label at row") as refusal:
-        Dataset.from_arrays(X, y if labels is not None else np.full(20, 9), labels=labels, test=(X, y))
+        Dataset.from_arrays(X, y if labels is not None else np.repeat([8, 9], 10), labels=labels, test=(X, y))
     assert str(secret) not in str(refusal.value)
 
 
@@ -177,11 +178,11 @@ def test_invalid_classes_are_refused():
 def test_direct_construction_is_checked():
     x, y = torch.zeros(4, 2), torch.tensor([0, 1, 2, 0])
     with refused("the label at row 2 of test_y is not in 0 … 1"):
-        Dataset("d", x, y.clamp(max=1), x, y, classes=2)
+        Dataset("d", x, y.clamp(max=1), x, y, target=Target.of_classes(2))
     with refused("the label at row 0 of y is not in"):
-        Dataset("d", x, y - 1, x, y, classes=3)
+        Dataset("d", x, y - 1, x, y, target=Target.of_classes(3))
     with refused("x must be float32 and y int64, got torch.float64 and torch.int64"):
-        Dataset("d", x.double(), y, x, y, classes=3)
+        Dataset("d", x.double(), y, x, y, target=Target.of_classes(3))
 
 
 def test_digits():

@@ -35,9 +35,9 @@ def test_loss_and_accuracy(drawn):
     params, a, y, _ = drawn
     model = Model(models.build("nonconvex-logistic", {"inputs": (5,), "classes": 2, "reg": REG}))
     assert torch.allclose(model.losses(params, a, y)[1, 2], formula(params[1], a[1, 2], y[1, 2]))
-    losses, right = model.scores(params[0], a[0], y[0])
+    losses, outputs = model.losses_and_outputs(params[0], a[0], y[0])
     assert torch.allclose(losses, model.losses(params, a, y)[0])
-    assert right.tolist() == ((a[0] @ params[0] > 0).long() == y[0]).double().tolist()
+    assert outputs.argmax(1).tolist() == (a[0] @ params[0] > 0).long().tolist()
 
 
 def test_data_with_more_than_two_classes_are_refused():

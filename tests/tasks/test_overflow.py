@@ -8,7 +8,7 @@ from torch import nn
 from tacit.errors import TacitError
 from tacit.privacy import Noise
 from tacit.runs import Config, UserParts, from_config
-from tacit.tasks import Clip, Dataset, Model, Task, models
+from tacit.tasks import Clip, Dataset, Model, Target, Task, models
 
 EXTREMES = [3.4e38, -3.4e38, 1e30, 1e20]
 
@@ -18,7 +18,7 @@ def records(extreme=None):
     y = torch.arange(40) % 3
     if extreme is not None:
         x[5] = extreme
-    return Dataset("extreme", x, y, x[:9], y[:9], 3)
+    return Dataset("extreme", x, y, x[:9], y[:9], Target.of_classes(3))
 
 
 def task_of(data, name="logistic", **options):
@@ -95,7 +95,7 @@ def test_an_extreme_record_does_not_erase_the_others(engine, extreme):
         model = Model(nn.Linear(64, 10), engine=engine)
         sums = []
         for records_of in (x, changed):
-            data = Dataset("d", records_of, y, x[:2], y[:2], 10)
+            data = Dataset("d", records_of, y, x[:2], y[:2], Target.of_classes(10))
             task = Task(model, data, [np.arange(20)], noise=Noise.from_seed(0), relation="replace-one")
             sums.append(task.gradient(task.initial(), 0, Clip(1.0)).use_locally())
         assert (sums[0] - sums[1]).norm() <= task.sensitivity(Clip(1.0))[0] * (1 + 1e-5)
@@ -118,7 +118,7 @@ def test_an_error_that_one_record_causes_does_not_stop_the_run():
     singular[2] = torch.tensor([-1e-3, 0.0, 0.0, -1e-3])
     y = torch.zeros(8, dtype=torch.long)
     for records_of in (x, singular):
-        data = Dataset("d", records_of, y, x, y, 2)
+        data = Dataset("d", records_of, y, x, y, Target.of_classes(2))
         task = Task(Model(Inverse()), data, [np.arange(8)], noise=Noise.from_seed(0))
         assert task.gradient(task.initial(), 0, Clip(1.0)).use_locally().isfinite().all()
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from tacit.errors import TacitError
 from tacit.privacy import Noise
-from tacit.tasks import Clip, Dataset, Model, Task, models
+from tacit.tasks import Clip, Dataset, Model, Target, Task, models
 from tests.helpers import digits_task, quadratic_task
 
 
 def tiny(x, y, *, sampling, batch, relation=None, sizes=(6, 9)):
-    data = Dataset("tiny", x, y, x, y, 3)
+    data = Dataset("tiny", x, y, x, y, Target.of_classes(3))
     torch.manual_seed(0)
     module = models.build("logistic", {"inputs": (4,), "classes": 3})
     ends = np.cumsum((0, *sizes))

@@ -2,34 +2,80 @@
 
 from tacit.tasks.clip import Clip
 from tacit.tasks.clipping import ClipNorm, clip_norms
-from tacit.tasks.data import Dataset, Split, datasets, fitting_split
-from tacit.tasks.data.checks import Label
-from tacit.tasks.evaluation import Metrics
+from tacit.tasks.data import (
+    CsvTable,
+    Dataset,
+    DecimalMark,
+    FrameTable,
+    Normalise,
+    Split,
+    TableSchema,
+    TableSource,
+    datasets,
+    fitting_split,
+    looks_like_identifier,
+    normalised_records,
+    number_of,
+    numbers,
+    open_table,
+    read_table,
+)
+from tacit.tasks.evaluation import Metrics, Predictions
 from tacit.tasks.gradients.memory import keep_freed_memory
+from tacit.tasks.heads import Binary, Classification, Counts, Head, MultiLabel, Regression, default_head, heads
+from tacit.tasks.inspection import TableCheck, TableDraft, check_table, draft_table
 from tacit.tasks.layout import Layout, join
 from tacit.tasks.model import Model
 from tacit.tasks.models import models
 from tacit.tasks.sampling import Sampler
 from tacit.tasks.shards import STABLE_FOR, shards
+from tacit.tasks.target import Label, Target, TargetKind
 from tacit.tasks.task import Task
 
 __all__ = [
     "STABLE_FOR",
+    "Binary",
+    "Classification",
     "Clip",
     "ClipNorm",
+    "Counts",
+    "CsvTable",
     "Dataset",
+    "DecimalMark",
+    "FrameTable",
+    "Head",
     "Label",
     "Layout",
     "Metrics",
     "Model",
+    "MultiLabel",
+    "Normalise",
+    "Predictions",
+    "Regression",
     "Sampler",
     "Split",
+    "TableCheck",
+    "TableDraft",
+    "TableSchema",
+    "TableSource",
+    "Target",
+    "TargetKind",
     "Task",
+    "check_table",
     "clip_norms",
     "datasets",
+    "default_head",
+    "draft_table",
     "fitting_split",
+    "heads",
     "join",
     "keep_freed_memory",
+    "looks_like_identifier",
     "models",
+    "normalised_records",
+    "number_of",
+    "numbers",
+    "open_table",
+    "read_table",
     "shards",
 ]

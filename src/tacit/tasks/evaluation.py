@@ -1,11 +1,15 @@
-"""Evaluation of a model on the test set."""
+"""Evaluation of a model on test records."""
+
+from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from tacit.tasks.heads import Head
 from tacit.tasks.model import Model
 
 _RECORDS_AT_ONCE = 2048
@@ -18,17 +22,42 @@ class Metrics(NamedTuple):
     accuracy: float
 
 
-@torch.no_grad()
-def evaluate(model: Model, params: Tensor, x: Tensor, y: Tensor, dtype: torch.dtype) -> Metrics:
-    """Return mean loss and accuracy of one parameter vector (d,) on records x (M, …) and labels y (M,).
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What a model predicts for the test records. The test set belongs to no node and contains no training record.
 
-    Both are NaN without records: whether a share of the records leaves any for testing is not an error.
+    Attributes:
+        head: Defines the meaning of predictions; None if outputs have no known meaning.
+        loss: The mean loss; NaN without records.
+        predictions: (M, C) probabilities of a classifier or (M,) values, in the unit of the records; None without head.
+        y: The targets, as in `Dataset`.
     """
-    if not len(y):
-        return Metrics(math.nan, math.nan)
-    loss = correct = 0.0
+
+    head: Head | None
+    loss: float
+    predictions: Tensor | None
+    y: Tensor
+
+    @property
+    def metrics(self) -> Metrics:
+        """Loss and accuracy. The accuracy of anything but a classifier is NaN, and so are both without records."""
+        if not len(self.y) or self.head is None or not self.head.classifies or self.predictions is None:
+            return Metrics(self.loss, math.nan)
+        correct = self.head.decide(self.predictions) == self.y
+        return Metrics(self.loss, float((correct if correct.dim() == 1 else correct.all(1)).double().mean()))
+
+
+@torch.no_grad()
+def predict_tests(
+    model: Model, head: Head | None, params: Tensor, x: Tensor, y: Tensor, dtype: torch.dtype
+) -> Predictions:
+    """Return the predictions of one parameter vector (d,) for records x (M, …) with targets y (M, …)."""
+    loss, parts = 0.0, []
     for start in range(0, len(y), _RECORDS_AT_ONCE):
         part = slice(start, start + _RECORDS_AT_ONCE)
-        losses, is_correct = model.scores(params, x[part].to(dtype), y[part])
-        loss, correct = loss + float(losses.sum()), correct + float(is_correct.sum())
-    return Metrics(loss / len(y), correct / len(y))
+        losses, outputs = model.losses_and_outputs(params, x[part].to(dtype), y[part])
+        loss += float(losses.sum())
+        if head is not None and outputs is not None:
+            parts.append(head.predict(outputs.double()))  # in which fewer scores are equal
+    predictions = torch.cat(parts) if parts else None
+    return Predictions(head, loss / len(y) if len(y) else math.nan, predictions, y)

@@ -14,10 +14,12 @@ from tacit.errors import TacitError
 from tacit.tasks.clip import Clip
 from tacit.tasks.gradients import Engine, FunctionObjective, Gradients, ModuleObjective
 from tacit.tasks.gradients.objective import FlatLoss
+from tacit.tasks.heads import Head, fitting_head
 from tacit.tasks.layout import Layout
 from tacit.tasks.models.check import check_independence, check_module
 from tacit.tasks.models.per_record import RecordLoss, cross_entropy
 from tacit.tasks.models.synthetic import RecordForm
+from tacit.tasks.target import Target
 
 
 class Model:
@@ -37,7 +39,8 @@ class Model:
 
     Args:
         module: The module. It must treat each record separately: no batch statistics, no dropout, no state.
-        loss: Maps outputs (B, …) and targets (B, …) to losses (B,), each from its own record only.
+        loss: Maps outputs (B, …) and targets (B, …) to losses (B,), each from its own record only. A `Head` also
+            defines predictions.
         share: Patterns of the names of the shared parameters, such as `"head.*"`; None: all.
         engine: How gradients are computed; "auto" chooses the fastest. The others are for tests and benchmarks.
         bounds: Whether a clip bounds the gradients of the "shared" parameters only, or of "all".
@@ -57,7 +60,7 @@ class Model:
     def __init__(
         self,
         module: nn.Module,
-        loss: RecordLoss = cross_entropy,
+        loss: RecordLoss | Head = cross_entropy,
         share: Sequence[str] | None = None,
         engine: Engine = "auto",
         bounds: Literal["all", "shared"] = "shared",
@@ -69,7 +72,8 @@ class Model:
         for layer in module.modules():
             if getattr(layer, "inplace", False) is True:
                 layer.inplace = False  # type: ignore[assignment]  # the ghost engine needs the values that it would overwrite
-        self._init(ModuleObjective(module, loss, layout), layout.initial(module), engine, weight_decay)
+        head, loss = (loss, loss.record_loss) if isinstance(loss, Head) else (None, loss)
+        self._init(ModuleObjective(module, loss, layout), layout.initial(module), engine, weight_decay, head)
 
     @classmethod
     def from_loss(
@@ -112,7 +116,12 @@ class Model:
         return model
 
     def _init(
-        self, objective: ModuleObjective | FunctionObjective, initial: Tensor, engine: Engine, weight_decay: float
+        self,
+        objective: ModuleObjective | FunctionObjective,
+        initial: Tensor,
+        engine: Engine,
+        weight_decay: float,
+        head: Head | None = None,
     ) -> None:
         if not 0 <= weight_decay < math.inf:
             raise TacitError(f"weight_decay must be finite and at least 0, got {weight_decay}")
@@ -121,12 +130,24 @@ class Model:
         self.d, self.shared, self.bounded = layout.d, layout.shared, layout.bounded
         self._objective, self._initial, self._dtype = objective, initial, initial.dtype
         self._gradients = Gradients(objective, engine)
-        self._checked: set[RecordForm] = set()
+        self._head, self._checked = head, set[RecordForm]()
 
-    @property
-    def classifies(self) -> bool:
-        """Whether the model has outputs to compare with the labels. A loss function has none."""
-        return isinstance(self._objective, ModuleObjective)
+    def head(self, inputs: tuple[int, ...], target: Target) -> Head | None:
+        """Return the head that turns outputs into predictions of a target; None if the outputs have no known meaning.
+
+        Raises:
+            TacitError: If the model does not have the outputs that its head needs. It is tried on a record of zeros.
+        """
+        if not isinstance(self._objective, ModuleObjective):
+            return None
+        return fitting_head(self._head, self._objective.loss, self.trial_outputs(inputs), target)
+
+    def trial_outputs(self, inputs: tuple[int, ...]) -> Tensor:
+        """Return the outputs for a record of zeros; raise if the module does not accept records of this shape."""
+        try:
+            return self.outputs(self._initial, torch.zeros(1, *inputs))
+        except (RuntimeError, ValueError, IndexError) as error:
+            raise TacitError(f"the model does not accept records of shape {inputs}: {error}") from error
 
     def longest_input(self, smoothness: float) -> float | None:
         """Return the largest ‖x‖ for which a record's loss is surely L-smooth with L = `smoothness`; None if unknown.
@@ -145,17 +166,20 @@ class Model:
             raise TacitError(f"smoothness must be at least 0.5 for logistic regression with biases, got {smoothness:g}")
         return math.sqrt(square)
 
-    def check_outputs(self, inputs: tuple[int, ...], classes: int) -> None:
-        """Raise if the default loss gets fewer outputs than there are classes. It is tried on a record of zeros."""
-        if not isinstance(self._objective, ModuleObjective) or self._objective.loss is not cross_entropy:
-            return
-        shape = tuple(self.outputs(self._initial, torch.zeros(1, *inputs)).shape)
-        if len(shape) < 2 or shape[1] < classes:
-            raise TacitError(f"the model needs one output per class, (1, {classes}) for one record, got {shape}")
-
     def initial(self) -> Tensor:
         """Return a copy of the initial parameters (d,)."""
         return self._initial.clone()
+
+    def trained_module(self, params: Tensor) -> nn.Module | None:
+        """Return a plain copy of the module with parameters (d,), in evaluation mode; None without a module."""
+        if not isinstance(self._objective, ModuleObjective):
+            return None
+        module = copy.deepcopy(self._objective.module).to(params.dtype).eval()
+        parameters = dict(module.named_parameters())
+        for name, value in self.layout.unflatten(params).items():
+            parameters[name].copy_(value)
+            parameters[name].requires_grad_(True)
+        return module
 
     def outputs(self, params: Tensor, x: Tensor) -> Tensor:
         """Return the module's outputs (B, …) for one parameter vector (d,) and records x (B, …)."""
@@ -164,17 +188,12 @@ class Model:
         with torch.no_grad():
             return self._objective.outputs(self.layout.unflatten(params), self._match_dtype(params, x))
 
-    def scores(self, params: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Return losses (B,) and correctness (B,) of records for one parameter vector (d,).
-
-        Correctness is 1 or 0. It is NaN for a model without outputs.
-        """
+    def losses_and_outputs(self, params: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return losses (B,) and outputs (B, …), which a loss function does not have, for one parameter vector (d,)."""
         if not isinstance(self._objective, ModuleObjective):
-            losses = self.losses(params[None], x[None], y[None])[0]
-            return losses, torch.full_like(losses, torch.nan)
+            return self.losses(params[None], x[None], y[None])[0], None
         output = self.outputs(params, x)
-        losses = self._objective.losses_of_outputs(self.layout.unflatten(params), output, y)
-        return losses, (output.argmax(1) == y).to(params.dtype)
+        return self._objective.losses_of_outputs(self.layout.unflatten(params), output, y), output
 
     def losses(self, params: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """Return each record's loss (n, B), for params (n, d), x (n, B, …), y (n, B)."""

@@ -97,7 +97,7 @@ class Records:
         zeros, labels = torch.zeros_like(x[:, :1]), torch.zeros_like(y[:, :1])
         try:
             self._model.gradient_sum(
-                params, zeros, labels, torch.ones(labels.shape, dtype=params.dtype), clip, None, before
+                params, zeros, labels, torch.ones(labels.shape[:2], dtype=params.dtype), clip, None, before
             )
         except _RECORD_ERRORS:
             return False

@@ -233,7 +233,9 @@ def _cuts(weights: NDArray[np.float64], total: int) -> Indices:
 
 def _checked_total(name: str, labels: Indices, nodes: int, records: int | None = None) -> int:
     """Return the number of records; raise if there are too few of them for the nodes."""
-    if labels.ndim != 1:
+    if labels.dtype.kind == "f" and name in ("classes", "dirichlet"):
+        raise TacitError(f"sharding {name} needs targets that are classes: use iid, sizes or digest")
+    if labels.ndim != 1 and labels.dtype.kind != "f":
         raise TacitError(f"sharding {name}: labels must have shape (records,), got {labels.shape}")
     if nodes < 1:
         raise TacitError(f"sharding {name}: nodes must be at least 1, got {nodes}")

@@ -16,7 +16,7 @@ from tacit.errors import TacitError
 from tacit.privacy import Bounded, Draw, Ledger, Noise, Relation, ReleaseContext, Sampling
 from tacit.tasks.clip import Clip
 from tacit.tasks.data import Dataset
-from tacit.tasks.evaluation import Metrics, evaluate
+from tacit.tasks.evaluation import Metrics, Predictions, predict_tests
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.model import Model
 from tacit.tasks.records import Records, checked_dtype, refuse_gradient
@@ -86,12 +86,13 @@ class Task:
         if self.sizes.min() < 1:
             empty = self.nodes[self.sizes.argmin()]
             raise TacitError(f"node {empty} has no records; use fewer nodes or another sharding")
-        model.check_outputs(data.inputs, data.classes)
+        self.head = model.head(data.inputs, data.target)
         if not repeats:
             check_disjoint(shards)
         self._with_same_settings = partial(
             Task, batch=batch, sampling=sampling, relation=relation, epochs=epochs, dtype=dtype, repeats=repeats
         )
+        self.n, self.d = len(shards), model.d  # the numbers of hosted nodes and of parameters
         self.sampler = Sampler(self.sizes, batch, sampling, self.nodes, self.noise, relation, epochs)
         self._records = Records(model, data, shards)
         self.draws = 0
@@ -107,16 +108,6 @@ class Task:
     def shards(self) -> Sequence[npt.NDArray[np.int64]]:
         """The indices of each hosted node's training records; not for algorithms."""
         return self._records.shards
-
-    @property
-    def n(self) -> int:
-        """The number of hosted nodes."""
-        return len(self.sizes)
-
-    @property
-    def d(self) -> int:
-        """The number of parameters of the model."""
-        return self.model.d
 
     def host(self, rows: Sequence[int], ledger: Ledger | None = None) -> Task:
         """Return a task that hosts only some of the nodes, as a separate process would, without shared mutable state.
@@ -246,5 +237,10 @@ class Task:
         return self._records.gradient_sum(params.repeat(self.n, 1), self._records.all_of_each_node(self.dtype), None)
 
     def evaluate(self, params: Tensor) -> Metrics:
-        """Return loss and accuracy of one model (d,) on the test set. The accuracy of a loss function is NaN."""
-        return evaluate(self.model, params, self.data.test_x, self.data.test_y, self.dtype)
+        """Return loss and accuracy of one model (d,) on the test set. Only classifiers have an accuracy; else NaN."""
+        return self.predict_tests(params).metrics
+
+    def predict_tests(self, params: Tensor) -> Predictions:
+        """Return the predictions of one model (d,) for the test set."""
+        data = self.data
+        return predict_tests(self.model, self.head, params, data.test_x, data.test_y, self.dtype)

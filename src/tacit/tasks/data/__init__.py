@@ -1,19 +1,36 @@
 """Data sets: built-in ones by name, files, and the user's arrays."""
 
 from tacit.tasks.data import builtin, images, libsvm, user_files
-from tacit.tasks.data.dataset import Dataset, Normalise, datasets
+from tacit.tasks.data.cells import DecimalMark, number_of, numbers
+from tacit.tasks.data.csv_table import CsvTable
+from tacit.tasks.data.dataset import Dataset, Normalise, datasets, normalised_records
 from tacit.tasks.data.files import DataFile
+from tacit.tasks.data.identifiers import looks_like_identifier
 from tacit.tasks.data.split import Split, fitting_split
+from tacit.tasks.data.table_reader import open_table, read_table
+from tacit.tasks.data.table_schema import TableSchema
+from tacit.tasks.data.table_source import FrameTable, TableSource
 
 __all__ = [
+    "CsvTable",
     "DataFile",
     "Dataset",
+    "DecimalMark",
+    "FrameTable",
     "Normalise",
     "Split",
+    "TableSchema",
+    "TableSource",
     "builtin",
     "datasets",
     "fitting_split",
     "images",
     "libsvm",
+    "looks_like_identifier",
+    "normalised_records",
+    "number_of",
+    "numbers",
+    "open_table",
+    "read_table",
     "user_files",
 ]

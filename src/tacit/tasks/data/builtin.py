@@ -6,6 +6,7 @@ import torch
 from tacit.errors import TacitError
 from tacit.tasks.data.dataset import Dataset, Normalise, datasets
 from tacit.tasks.data.published import prepared, with_fixed_split
+from tacit.tasks.target import Target
 
 
 @datasets.register("digits")
@@ -51,4 +52,4 @@ def synthetic_logistic(
     labels = (a @ w + noise * rng.logistic(size=len(a)) > 0).astype(np.int64)
     x, y = torch.from_numpy(a.astype(np.float32)), torch.from_numpy(labels)
     parts = (x[:records], y[:records], x[records:], y[records:])
-    return Dataset("synthetic-logistic", *parts, classes=2).normalised(normalise)
+    return Dataset("synthetic-logistic", *parts, target=Target.of_classes(2)).normalised(normalise)

@@ -8,17 +8,19 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.errors import TacitError
+from tacit.tasks.target import Label, Target
 
 Array = NDArray[Any]
 Values = ArrayLike | torch.Tensor
-Label = str | int | float
 
 
-def check_records(name: str, part: str, x: Array, y: Array) -> None:
+def check_records(name: str, part: str, x: Array, y: Array, target: Target | None = None) -> None:
     """Raise if records and labels have wrong shapes or different lengths, have no features or are not finite."""
-    if x.ndim < 2 or y.ndim != 1:
+    shape = () if target is None else target.shape
+    if x.ndim < 2 or y.ndim < 1 or y.shape[1:] != shape:
+        expected = f"(records, {shape[0]})" if shape else "(records,)"
         raise TacitError(
-            f"data set {name}: {part}x must have shape (records, features, …) and {part}y (records,), "
+            f"data set {name}: {part}x must have shape (records, features, …) and {part}y {expected}, "
             f"got {x.shape} and {y.shape}"
         )
     if len(x) != len(y):
@@ -76,9 +78,6 @@ def encode_labels(y: Array, labels: Sequence[Label], name: str, what: str, decla
     Traceback (most recent call last):
     tacit.errors.TacitError: data set mine: the label at row 1 of y (counted from 0) is not one of the labels 0, 1
     """
-    known = np.asarray(labels)
-    if known.ndim != 1 or len(np.unique(known)) != len(known):
-        raise TacitError(f"data set {name}: labels must be a list of different values, got {labels}")
     if (row := first_unlisted(y, labels)) is not None:
         listed = listing(labels) if declared else "that y has"
         raise TacitError(
@@ -86,9 +85,33 @@ def encode_labels(y: Array, labels: Sequence[Label], name: str, what: str, decla
         )
     if not len(y):
         return np.zeros(0, np.int64)
+    known = np.asarray(labels)
     order = np.argsort(known)
     positions: Array = order[np.searchsorted(known[order], y)]
     return positions.astype(np.int64)
+
+
+def class_target(labels: Sequence[Label], name: str) -> Target:
+    """Return the target with these classes."""
+    known = np.asarray(labels)
+    if known.ndim != 1 or len(np.unique(known)) != len(known):
+        raise TacitError(f"data set {name}: labels must be a list of different values, got {labels}")
+    if len(labels) < 2:
+        raise TacitError(f"data set {name}: the labels have {len(labels)} class; at least 2 are needed")
+    return Target("class", tuple(labels))
+
+
+def encode_targets(y: Array, target: Target, name: str, what: str, declared: bool = True) -> Array:
+    """Return values in the unit of the records as targets: class numbers, 0 and 1, or encoded numbers."""
+    if target.kind == "class":
+        return encode_labels(y, target.labels, name, what, declared)
+    if y.dtype.kind in "US":
+        raise TacitError(f"data set {name}: {what} must contain numbers, got text")
+    if target.kind != "labels":
+        return target.encode(torch.from_numpy(y.astype(np.float64))).numpy()
+    if len(rows := np.argwhere((y != 0) & (y != 1))):
+        raise TacitError(f"data set {name}: row {rows[0, 0]} of {what} (counted from 0) must contain 0 and 1 only")
+    return y.astype(np.float32)
 
 
 def first_unlisted(y: Array, labels: Sequence[Label]) -> int | None:

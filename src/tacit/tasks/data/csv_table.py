@@ -1,120 +1,191 @@
-"""A table of numbers with one label column in a csv file. Errors name file, line and column, and no cell's content."""
+"""Tables in csv files. All cells are read as text, in chunks, by pandas."""
 
+from __future__ import annotations
+
+import codecs
 import csv
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+import gzip
+import re
+import zlib
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from io import BufferedReader, StringIO, TextIOWrapper
+from itertools import islice
 from pathlib import Path
-
-import numpy as np
+from typing import TYPE_CHECKING, TextIO
 
 from tacit.errors import TacitError
-from tacit.tasks.data.checks import Array, Label, first_unlisted, listing
+from tacit.tasks.data.cells import DecimalMark
+from tacit.tasks.data.csv_records import RecordSplitter
+from tacit.tasks.data.table_source import TableSource
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SEPARATORS = (",", ";", "\t", "|")
+_BYTE_ORDER_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",  # starts with the mark of UTF-16
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_OLD_LINE_ENDS = re.compile(r"[^\r\n]*\r[^\r\n]")  # a carriage return alone, as on old Macs
+_HEADER_LINES = 100
 
 
-@dataclass(frozen=True)
-class CsvTable:
-    """The cells of a csv file, as text.
+class CsvTable(TableSource):
+    """A csv file: text in any of the usual forms, also compressed with gzip (`.gz`).
 
     Attributes:
         path: The file.
-        names: The column names; without a header, the indices from 0.
-        column: The index of the label's column.
-        rows: The line number and the cells of each record.
-        hint: What to set if the first line is not what it is read as.
+        separator: The separator of cells.
+        encoding: The encoding: that of the byte order mark, the given one, or UTF-8.
+        strict: Whether a file that is not well-formed is refused. Otherwise damaged parts are missing cells.
+        header: Whether the first record contains the column names. Otherwise names are the indices from 0.
     """
 
-    path: Path
-    names: list[str]
-    column: int
-    rows: list[tuple[int, list[str]]]
-    hint: str
+    def __init__(
+        self,
+        path: Path,
+        columns: Collection[str] = (),
+        separator: str | None = None,
+        decimal: DecimalMark | None = None,
+        encoding: str | None = None,
+        strict: bool = False,
+        header: bool = True,
+    ) -> None:
+        """Open a file and read its header.
 
-    @classmethod
-    def read(cls, path: Path, label: str | int, header: bool | None) -> "CsvTable":
-        """Read a file. It has a header if `header` says so, or else if `label` is a name."""
-        rows = _lines(path)
-        if not rows:
+        Args:
+            path: The file.
+            columns: The names of columns that the header must have.
+            separator: The separator of cells. None: of `,` `;` tab and `|`, the one with which the header has most of
+                `columns`, or else the most cells. Only the header is examined.
+            decimal: The decimal mark. None: `.` if the separator is a comma, and otherwise both `.` and `,`.
+            encoding: The encoding, if the file has no byte order mark.
+            strict: Refuse a file that is not well-formed.
+            header: Whether the first record contains the column names.
+        """
+        if separator is not None and len(separator) != 1:
+            raise TacitError(f"separator must be one character, got {separator!r}")
+        self.path, self.where, self.strict, self.header = path, str(path), strict, header
+        self.encoding, self._newline = encoding or "utf-8", "\n"
+        with self._reading():
+            self._detect()
+            with self._open() as file:
+                first = list(islice(file, _HEADER_LINES))
+        if not "".join(first).strip():
             raise TacitError(f"{path} is empty; it needs one record per line")
-        width = len(rows[0][1])
-        ragged = next(((line, row) for line, row in rows if len(row) != width), None)
-        if ragged:
-            raise TacitError(f"{path}: line {ragged[0]} has {len(ragged[1])} values, line {rows[0][0]} has {width}")
-        has_names = isinstance(label, str) if header is None else header
-        names = [cell.strip() for cell in rows[0][1]] if has_names else [str(i) for i in range(width)]
-        hint = "" if has_names else "; if the first line has column names, set data.header = true"
-        return cls(path, names, _column(path, names, label, has_names), rows[1:] if has_names else rows, hint)
+        self.separator = separator or _separator(first, columns)
+        cells, lines = _first_record(first, self.separator)
+        if not cells:
+            raise self._malformed
+        self.names = [cell.strip() for cell in cells] if header else [str(i) for i in range(len(cells))]
+        self._header_lines = lines if header else 0
+        self.decimal = decimal or ("." if self.separator == "," else "both")
+
+    @cached_property
+    def rows(self) -> int:
+        return sum(1 for _ in self.records())
+
+    def records(self) -> Iterator[tuple[int, str]]:
+        """Yield the line number and the text of every record."""
+        splitter = RecordSplitter(self.separator, len(self.names))
+        with self._reading(), self._open() as file:
+            for _ in range(self._header_lines):
+                next(file, None)
+            for line, text in splitter.records(file, self._header_lines + 1, self.strict):
+                if self.strict and (count := splitter.count_cells(text)) != len(self.names):
+                    raise TacitError(f"{self.where}: line {line} has {count} values, line 1 has {len(self.names)}")
+                yield line, text
+
+    def chunks(self, columns: Sequence[str], rows: int) -> Iterator[pd.DataFrame]:
+        import pandas as pd  # slow to import
+
+        places = {self.names.index(name): name for name in columns}
+        # An empty first record: pandas takes the number of cells from it, and not from the records of a user.
+        empty, records = self.separator.join(['""'] * len(self.names)), self.records()
+        while texts := [text for _, text in islice(records, rows)]:
+            frame = pd.read_csv(
+                StringIO("\n".join([empty, *texts, ""])),
+                sep=self.separator,
+                header=None,
+                names=range(len(self.names)),
+                usecols=sorted(places),  # also makes pandas ignore surplus cells
+                index_col=False,
+                dtype=object,
+                na_filter=False,
+                skip_blank_lines=False,
+                skipinitialspace=True,
+                lineterminator="\n",
+                engine="c",
+            )
+            if len(frame) != len(texts) + 1:
+                raise self._malformed  # never seen: the splitter and pandas agree on what a record is
+            yield frame.iloc[1:].rename(columns=places)[list(columns)]
+
+    def locate(self, row: int) -> str:
+        line, _ = next(islice(self.records(), row, None))
+        return f"{self.where}: line {line}"
+
+    def _detect(self) -> None:
+        """Find the encoding from the byte order mark, and the end of lines from the header."""
+        with self._binary() as file:
+            start = file.read(4)
+        self.encoding = next(
+            (name for mark, name in _BYTE_ORDER_MARKS.items() if start.startswith(mark)), self.encoding
+        )
+        with self._open(newline="") as text:
+            if _OLD_LINE_ENDS.match(text.read(1 << 16)):
+                self._newline = "\r"
+
+    def _binary(self) -> gzip.GzipFile | BufferedReader:
+        return gzip.open(self.path, "rb") if self.path.suffix == ".gz" else self.path.open("rb")
+
+    def _open(self, newline: str | None = None) -> TextIO:
+        errors, newline = "strict" if self.strict else "replace", self._newline if newline is None else newline
+        file = self._binary()
+        try:
+            return TextIOWrapper(file, encoding=self.encoding, errors=errors, newline=newline)
+        except LookupError:
+            file.close()
+            examples = '"utf-8", "utf-16" and "cp1252"'
+            raise TacitError(f'unknown encoding "{self.encoding}"; examples are {examples}') from None
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Turn errors of libraries into one sentence; their messages can contain a part of the file."""
+        try:
+            yield
+        except (gzip.BadGzipFile, EOFError, zlib.error):
+            raise TacitError(f"{self.where} is damaged or not a gzip file") from None
+        except ValueError:
+            raise self._malformed from None
 
     @property
-    def has_numeric_labels(self) -> bool:
-        """Whether all labels are numbers. This is learnt from the records: for labels that are not declared only."""
-        return all(_is_number(row[self.column]) for _, row in self.rows)
-
-    def arrays(self, numeric: bool, labels: Sequence[Label] | None) -> tuple[Array, Array]:
-        """Return the features (records, columns − 1), and the labels as numbers or as text.
-
-        Raises:
-            TacitError: About the first cell that is not a finite number, or the first label that is not in `labels`.
-        """
-        text = [row[self.column].strip() for _, row in self.rows]
-        self._refuse(next((i for i, label in enumerate(text) if not label), None), self.column, "has no label")
-        if numeric:
-            wrong = next((i for i, label in enumerate(text) if not _is_number(label)), None)
-            self._refuse(wrong, self.column, "is not a number, as the declared labels are")
-        y = np.array([float(label) for label in text]) if numeric else np.array(text, str)
-        if labels is not None:
-            self._refuse(first_unlisted(y, labels), self.column, f"is not one of the labels {listing(labels)}")
-        columns = [i for i in range(len(self.names)) if i != self.column]
-        cells = [[_number(row[column]) for column in columns] for _, row in self.rows]
-        x = np.array(cells, np.float64).reshape(len(cells), len(columns))
-        for i, column in np.argwhere(~np.isfinite(x))[:1]:
-            self._refuse(int(i), columns[column], "is not a finite number")
-        return x, y
-
-    def check_same_columns(self, other: "CsvTable") -> None:
-        """Raise if another table has other columns."""
-        if other.names != self.names:
-            raise TacitError(f"{other.path} must have the columns of {self.path}, in the same order")
-
-    def _refuse(self, i: int | None, column: int, problem: str) -> None:
-        """Raise because of a cell of record i, if there is one."""
-        if i is not None:
-            hint = self.hint if i == 0 else ""
-            raise TacitError(f"{self.path}: line {self.rows[i][0]}, column {self.names[column]} {problem}{hint}")
+    def _malformed(self) -> TacitError:
+        return TacitError(f"{self.where} is not a {self.encoding.upper()} text file of comma-separated values")
 
 
-def _lines(path: Path) -> list[tuple[int, list[str]]]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file, strict=True)
-            return [(reader.line_num, row) for row in reader if row]
-    except UnicodeDecodeError:  # its message contains a byte of the file
-        raise TacitError(f"{path} is not a UTF-8 text file of comma-separated values") from None
-    except csv.Error as error:
-        raise TacitError(f"{path} is not a UTF-8 text file of comma-separated values ({error})") from None
+def _separator(first: list[str], columns: Collection[str]) -> str:
+    def quality(separator: str) -> tuple[int, int]:
+        cells = {cell.strip() for cell in _first_record(first, separator)[0]}
+        return len(cells & set(columns)), len(cells)
+
+    return max(SEPARATORS, key=quality)  # the first one, if several are equal
 
 
-def _column(path: Path, names: list[str], label: str | int, has_names: bool) -> int:
-    """Return the index of the label's column."""
-    if isinstance(label, int):
-        if not -len(names) <= label < len(names):
-            raise TacitError(f"{path}: label column {label} does not exist; the columns are 0 … {len(names) - 1}")
-        return label % len(names)
-    if not has_names:
-        raise TacitError(f'{path}: label = "{label}" is a column name, but header = false: set label to an index')
-    if (count := names.count(label)) != 1:
-        problem = "has no column" if count == 0 else "has several columns"
-        raise TacitError(f'{path}: the first line, which must have the column names, {problem} "{label}"')
-    return names.index(label)
-
-
-def _number(cell: str) -> float:
-    """Return the number in a cell, or NaN."""
-    try:
-        return float(cell)
-    except ValueError:
-        return math.nan
-
-
-def _is_number(cell: str) -> bool:
-    return not math.isnan(_number(cell))
+def _first_record(lines: list[str], separator: str) -> tuple[list[str], int]:
+    """Return the cells of the first record, and the number of its lines."""
+    splitter, text = RecordSplitter(separator, 1), ""
+    for count, line in enumerate(lines, 1):
+        text += line.rstrip("\r\n").replace("\r", " ")
+        if splitter.count_cells(text):
+            try:
+                return next(csv.reader([text], delimiter=separator, skipinitialspace=True)), count
+            except csv.Error:  # a cell that is too long to be a name
+                break
+        text += "\n"
+    return [], 0

@@ -1,8 +1,8 @@
 """Labelled records for training and testing, checked when they are created."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,21 +12,31 @@ from tacit.errors import TacitError
 from tacit.privacy import Relation
 from tacit.registry import Registry
 from tacit.tasks.data import checks
-from tacit.tasks.data.checks import Label, Values
-from tacit.tasks.data.split import Split, fitting_split, is_held_out
+from tacit.tasks.data.checks import Values
+from tacit.tasks.data.columns import Missing
+from tacit.tasks.data.split import Split, fitting_split, is_held_out, separate
+from tacit.tasks.data.table_reader import read_table
+from tacit.tasks.data.table_schema import TableSchema
+from tacit.tasks.data.table_source import FrameTable, TableSource
+from tacit.tasks.target import Label, Target
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Normalise = Literal["none", "unit"]
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Labelled records: `x` (M, *inputs) float32, `y` (M,) int64 in 0 … classes−1, and the same for testing.
+    """Labelled records: `x` (M, *inputs) float32, their targets `y` (see `Target`), and the same for testing.
 
     Attributes:
         name: The name in reports and error messages.
-        classes: The number of classes.
+        target: What a record is labelled with.
         declared: Whether the classes are public: given, and not learnt from the records.
         split: How test records were held out of the records; None: they were given.
+        schema: The declared columns of the table from which the records were prepared; None: they were no table.
+        normalise: How every record was divided by its own norm; see `normalised`.
 
     >>> Dataset.from_arrays([[0.0], [1.0], [2.0], [3.0]], ["no", "no", "yes", "yes"], labels=["no", "yes"])
     Dataset data: 3 records of (1,) in 2 classes, 1 for testing
@@ -40,21 +50,22 @@ class Dataset:
     y: torch.Tensor
     test_x: torch.Tensor
     test_y: torch.Tensor
-    classes: int
+    target: Target
     declared: bool = True
     split: Split | None = None
+    schema: TableSchema | None = None
+    normalise: Normalise = "none"
 
     def __post_init__(self) -> None:
-        if self.classes < 2:
-            raise self._error(f"the labels have {self.classes} class; at least 2 are needed")
+        target = self.target
         for part, x, y in (("", self.x, self.y), ("test_", self.test_x, self.test_y)):
-            if x.dtype != torch.float32 or y.dtype != torch.int64:
-                raise self._error(f"{part}x must be float32 and {part}y int64, got {x.dtype} and {y.dtype}")
-            checks.check_records(self.name, part, x.numpy(), y.numpy())
-            invalid = (y < 0) | (y >= self.classes)
-            if invalid.any():
-                row = int(invalid.nonzero()[0])
-                raise self._error(f"the label at row {row} of {part}y is not in 0 … {self.classes - 1}")
+            if x.dtype != torch.float32 or y.dtype != target.dtype:
+                wanted = str(target.dtype).removeprefix("torch.")
+                raise self._error(f"{part}x must be float32 and {part}y {wanted}, got {x.dtype} and {y.dtype}")
+            checks.check_records(self.name, part, x.numpy(), y.numpy(), target)
+            if (row := target.first_invalid(y)) is not None:
+                valid = f"in 0 … {self.classes - 1}" if self.classes else f"a valid {target.kind}"
+                raise self._error(f"the label at row {row} of {part}y is not {valid}")
         if not len(self.y):
             raise self._error("there are no training records; give more records, or a smaller share for testing")
         if self.x.shape[1:] != self.test_x.shape[1:]:
@@ -64,8 +75,14 @@ class Dataset:
             )
 
     def __repr__(self) -> str:
-        sizes = f"{len(self.x)} records of {self.inputs} in {self.classes} classes"
+        kinds = {"class": f"in {self.classes} classes", "labels": f"with {len(self.target.labels)} labels"}
+        sizes = f"{len(self.x)} records of {self.inputs} {kinds.get(self.target.kind, f'with a {self.target.kind}')}"
         return f"Dataset {self.name}: {sizes}, {len(self.test_x)} for testing"
+
+    @property
+    def classes(self) -> int:
+        """The number of classes; 0 if the target is not a class."""
+        return self.target.classes
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -87,6 +104,7 @@ class Dataset:
         name: str = "data",
         labels: Sequence[Label] | None = None,
         split: Split = "content",
+        target: Target | None = None,
     ) -> "Dataset":
         """Create a data set from arrays.
 
@@ -97,35 +115,89 @@ class Dataset:
 
         Args:
             x: The records, records × features.
-            y: The labels, one per record: numbers or text.
+            y: The labels, one per record: numbers or text. With a `target`: numbers or counts in their own unit, or a
+                matrix of 0 and 1 (records × labels).
             test: The share of the records to hold out for testing (approximately), or test records and labels (x, y).
             seed: The key of the split.
             name: The name in reports and error messages.
             labels: The label values in the order of the classes 0 … C−1. None learns them from the records, in sorted
                 order; then nothing can be guaranteed.
             split: What decides whether a record is held out: a digest of its "content" or of its "index".
+            target: What `y` is, if it is not a class: `Target("number", range=(0, 60))`. It replaces `labels`.
 
         Raises:
             TacitError: If shapes, lengths, values or labels are not valid.
         """
         train, train_y = checks.as_records(x, name, "x"), checks.as_array(y, name, "y")
-        checks.check_records(name, "", train, train_y)
+        checks.check_records(name, "", train, train_y, target)
         if not len(train):
             raise TacitError(f"data set {name}: there are no records")
-        declared = labels is not None
-        if labels is None:
-            labels = np.unique(train_y).tolist()
-        codes = checks.encode_labels(train_y, labels, name, "y", declared)
+        if target is not None and labels is not None:
+            raise TacitError(f"data set {name}: give labels or a target, not both")
+        declared = target is not None or labels is not None
+        if target is None:
+            target = checks.class_target(np.unique(train_y).tolist() if labels is None else labels, name)
+        codes = checks.encode_targets(train_y, target, name, "y", declared)
         if isinstance(test, tuple):
             held, held_y = checks.as_records(test[0], name, "test_x"), checks.as_array(test[1], name, "test_y")
-            checks.check_records(name, "test_", held, held_y)
-            held_codes = checks.encode_labels(held_y, labels, name, "test_y", declared)
+            checks.check_records(name, "test_", held, held_y, target)
+            parts = train, codes, held, checks.encode_targets(held_y, target, name, "test_y", declared)
         else:
             mask = is_held_out(train, train_y, test, split, seed, name)
-            train, held, codes, held_codes = train[~mask], train[mask], codes[~mask], codes[mask]
-        x, y, test_x, test_y = map(torch.from_numpy, (train, codes, held, held_codes))
+            parts = train[~mask], codes[~mask], train[mask], codes[mask]
+        x, y, test_x, test_y = map(torch.from_numpy, parts)
         by = None if isinstance(test, tuple) else split
-        return cls(name, x, y, test_x, test_y, classes=len(labels), declared=declared, split=by)
+        return cls(name, x, y, test_x, test_y, target=target, declared=declared, split=by)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: "pd.DataFrame",
+        columns: Mapping[str, Any],
+        missing: Missing = "middle",
+        test: "float | pd.DataFrame" = 0.2,
+        seed: int = 0,
+        name: str = "data",
+        split: Split = "content",
+    ) -> "Dataset":
+        """Create a data set from a pandas data frame with declared columns.
+
+        Args:
+            frame: The records: text, numbers, dates, booleans or categories.
+            columns: The columns by name, as in the section `[data.columns]` of a config.
+            missing: How missing cells are prepared: "middle", "indicator" or "refuse".
+            test: The share of the records to hold out for testing (approximately), or a frame of test records.
+            seed: The key of the split.
+            name: The name in reports and error messages.
+            split: What decides whether a record is held out: a digest of its "content" or of its "index".
+
+        Raises:
+            TacitError: If the columns of the frame are not the declared ones, or a cell is refused.
+
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"age": [31, 72, 45, 60], "ill": ["no", "yes", "no", "no"]})
+        >>> Dataset.from_frame(frame, {"age": {"range": [0, 110]}, "ill": {"label": ["no", "yes"]}}, test=0.0)
+        Dataset data: 4 records of (1,) in 2 classes, 0 for testing
+        """
+        held = test if isinstance(test, float | int) else FrameTable(test, f"the test records of {name}")
+        return cls.from_table(
+            FrameTable(frame, f"data set {name}"), TableSchema.parse(columns, missing), held, seed, name, split
+        )
+
+    @classmethod
+    def from_table(
+        cls, table: TableSource, schema: TableSchema, test: float | TableSource, seed: int, name: str, split: Split
+    ) -> "Dataset":
+        """Create a data set from a table. The arguments are those of `from_frame`."""
+        train, codes = read_table(table, schema)
+        if not len(train):
+            raise TacitError(f"data set {name}: there are no records")
+        if isinstance(test, TableSource):
+            parts, by = (train, codes, *read_table(test, schema)), None
+        else:
+            parts, by = separate(train, codes, is_held_out(train, codes, test, split, seed, name)), split
+        x, y, test_x, test_y = map(torch.from_numpy, parts)
+        return cls(name, x, y, test_x, test_y, target=schema.target, split=by, schema=schema)
 
     def check_public_facts(self, relation: Relation) -> None:
         """Raise if the classes, or the side of a record (training or test), depend on other records.
@@ -136,6 +208,11 @@ class Dataset:
             raise self._error(
                 "the classes were learnt from the records, so no privacy can be guaranteed: declare them, with "
                 "data.labels = [...] in a config or Dataset.from_arrays(x, y, labels=[...]) in Python"
+            )
+        if self.schema is not None and self.schema.private_columns:
+            raise self._error(
+                f'column {self.schema.private_columns[0]}: range = "private" needs a private release of the range, '
+                "which this version does not make: declare range = [low, high]"
             )
         if self.split not in (None, fitting := fitting_split(relation)):
             raise self._error(
@@ -150,7 +227,8 @@ class Dataset:
         """
         if how == "none":
             return self
-        return replace(self, x=_unit(self.x), test_x=_unit(self.test_x))
+        x, test_x = normalised_records(self.x, how), normalised_records(self.test_x, how)
+        return replace(self, x=x, test_x=test_x, normalise=how)
 
     def _error(self, message: str) -> TacitError:
         return TacitError(f"data set {self.name}: {message}")
@@ -159,6 +237,6 @@ class Dataset:
 datasets: Registry[Dataset] = Registry("data set")
 
 
-def _unit(x: torch.Tensor) -> torch.Tensor:
-    flat = x.flatten(1)
-    return torch.nn.functional.normalize(flat).view_as(x)
+def normalised_records(x: torch.Tensor, how: Normalise) -> torch.Tensor:
+    """Return records x (M, …), each divided by its own L2 norm (`unit`), or unchanged (`none`)."""
+    return x if how == "none" else torch.nn.functional.normalize(x.flatten(1)).view_as(x)

@@ -81,6 +81,13 @@ class DataFile:
         return target
 
 
+def existing(path: Path) -> Path:
+    """Return the path of a user's file; raise if there is no such file."""
+    if not path.is_file():
+        raise TacitError(f"there is no file {path.absolute()}")
+    return path
+
+
 def cache() -> Path:
     return Path(pooch.os_cache("tacit"))
 

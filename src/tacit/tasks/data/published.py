@@ -14,8 +14,9 @@ import torch
 
 from tacit.errors import TacitError
 from tacit.tasks.data import checks
-from tacit.tasks.data.checks import Array, Label
+from tacit.tasks.data.checks import Array
 from tacit.tasks.data.dataset import Dataset, Normalise
+from tacit.tasks.target import Label, Target
 
 _TEST_SHARE = 0.2
 
@@ -27,7 +28,7 @@ def with_fixed_split(x: Array, y: Array, name: str, labels: Sequence[Label]) -> 
     records, codes = checks.as_records(x, name, "x"), checks.encode_labels(y, labels, name, "y")
     parts = train_test_split(records, codes, test_size=_TEST_SHARE, random_state=0, stratify=codes)
     train, test, train_y, test_y = map(torch.from_numpy, parts)
-    return Dataset(name, train, train_y, test, test_y, classes=len(labels))
+    return Dataset(name, train, train_y, test, test_y, target=Target.of_classes(len(labels)))
 
 
 def prepared(data: Dataset, limit: int | None, normalise: Normalise) -> Dataset:

@@ -30,6 +30,8 @@ from tacit.tasks.data.checks import Array
 
 Split = Literal["content", "index"]
 
+_ROWS = 100_000  # moved together
+
 _FITTING: dict[Relation, Split] = {"add-remove": "content", "replace-one": "index"}
 
 
@@ -61,6 +63,19 @@ def is_held_out(x: Array, y: Array, share: float, split: Split, seed: int, name:
     parts = _positions(len(y)) if split == "index" else _contents(x, y)
     digests = b"".join(blake2b(part, digest_size=8, key=key).digest() for part in parts)
     return np.frombuffer(digests, "<u8") < np.uint64(share * 2.0**64)
+
+
+def separate(x: Array, y: Array, is_test: NDArray[np.bool_]) -> tuple[Array, Array, Array, Array]:
+    """Return training records, their labels, test records and theirs. `x` becomes the training records, in place."""
+    test_x, test_y, train_y = x[is_test], y[is_test], y[~is_test]
+    end = 0
+    for start in range(0, len(x), _ROWS):
+        part = slice(start, start + _ROWS)
+        kept = x[part][~is_test[part]]
+        x[end : end + len(kept)] = kept  # end ≤ start: no record is overwritten before it is read
+        end += len(kept)
+    x.resize((end, *x.shape[1:]), refcheck=False)  # frees the memory behind the last record
+    return x, train_y, test_x, test_y
 
 
 def _positions(records: int) -> Iterator[bytes]:

@@ -10,7 +10,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.modules.instancenorm import _InstanceNorm
 
 from tacit.errors import TacitError
-from tacit.tasks.models.per_record import RecordLoss, cross_entropy, is_per_record, separate_losses
+from tacit.tasks.models.per_record import RecordLoss, cross_entropy, is_known_loss, is_per_record, separate_losses
 from tacit.tasks.models.state import differences
 from tacit.tasks.models.synthetic import RecordForm, try_on_random_batches
 
@@ -57,7 +57,7 @@ def check_independence(module: nn.Module, form: RecordForm, loss: RecordLoss = c
     Traceback (most recent call last):
     tacit.errors.TacitError: the model's output for a record depends on the other records of the batch ...
     """
-    sizes = _FEW_SIZES if is_per_record(module) and loss is cross_entropy else _SIZES
+    sizes = _FEW_SIZES if is_per_record(module) and is_known_loss(loss) else _SIZES
     module = _perturbed(module)
     before = copy.deepcopy(module)
 

@@ -19,6 +19,7 @@ RecordLoss = Callable[[Tensor, Tensor], Tensor]
 """Maps outputs (B, …) and targets (B, …) to losses (B,), each from its own record only."""
 
 Kind = TypeVar("Kind", bound=nn.Module)
+Loss = TypeVar("Loss", bound=RecordLoss)
 
 ELEMENTWISE: tuple[type[nn.Module], ...] = (
     *(nn.Tanh, nn.ReLU, nn.Sigmoid, nn.GELU, nn.SiLU, nn.ELU, nn.CELU, nn.SELU, nn.LeakyReLU, nn.ReLU6, nn.Mish),
@@ -107,18 +108,33 @@ def cross_entropy(output: Tensor, target: Tensor) -> Tensor:
     return F.cross_entropy(output, target, reduction="none")
 
 
+_KNOWN_LOSSES: set[type] = set()
+"""Exact types of losses of this package, since a subclass may compute anything."""
+
+
+def per_record_loss(kind: type[Loss]) -> type[Loss]:
+    """Add a class of this package to the known losses. Its `__call__` must treat each record separately."""
+    _KNOWN_LOSSES.add(kind)
+    return kind
+
+
+def is_known_loss(loss: RecordLoss) -> bool:
+    """Return whether a loss is known to treat each record of a batch separately."""
+    return loss is cross_entropy or type(loss) in _KNOWN_LOSSES
+
+
 def separate_losses(loss: RecordLoss, outputs: Tensor, y: Tensor) -> Tensor:
     """Return the losses (B,) of outputs (B, …) and labels (B, …), each from its own record only.
 
-    A loss other than the default one is evaluated with torch.vmap, so that it cannot mix records.
+    A loss that is not part of this package is evaluated with torch.vmap, so that it cannot mix records.
 
     >>> def centred(outputs, y):
     ...     return (outputs - outputs.mean()).square() + y
     >>> separate_losses(centred, torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
     tensor([3., 4.])
     """
-    if loss is cross_entropy:
-        return cross_entropy(outputs, y)
+    if is_known_loss(loss):
+        return loss(outputs, y)
     if not len(y):
         return outputs.new_empty(0)
 

@@ -1,0 +1,82 @@
+"""Reading a table into float32 arrays, chunk by chunk."""
+
+from __future__ import annotations
+
+import logging
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.errors import TacitError
+from tacit.tasks.data.cells import DecimalMark
+from tacit.tasks.data.csv_table import CsvTable
+from tacit.tasks.data.files import existing
+from tacit.tasks.data.table_schema import TableSchema
+from tacit.tasks.data.table_source import ParquetTable, TableSource
+
+_CELLS_PER_CHUNK = 1_000_000
+_log = logging.getLogger(__name__)
+
+
+def open_table(
+    path: Path,
+    schema: TableSchema | None = None,
+    separator: str | None = None,
+    decimal: DecimalMark | None = None,
+    encoding: str | None = None,
+) -> TableSource:
+    """Open a csv or Parquet file, by the ending of its name. The other arguments are those of `CsvTable`."""
+    if existing(path).suffix.lower() in (".parquet", ".pq"):
+        return ParquetTable(path)
+    columns = schema.used_columns() if schema else ()
+    return CsvTable(path, columns, separator=separator, decimal=decimal, encoding=encoding)
+
+
+def read_table(
+    table: TableSource, schema: TableSchema, targets: bool = True, chunk_rows: int | None = None
+) -> tuple[NDArray[np.float32], NDArray[Any]]:
+    """Return the prepared records (M, width) and their targets.
+
+    The number of records and the memory that they need are logged before the table is read. Cells are held as text for
+    one chunk at a time.
+
+    Args:
+        table: The table.
+        schema: Its columns.
+        targets: Whether the table has the target. Without it, as for a prediction, the second array is empty.
+        chunk_rows: The number of records that are read together. It does not change the result.
+
+    Raises:
+        TacitError: If the columns of the table are not those of the schema, or a cell is refused.
+    """
+    schema.check_columns(table.names, table.where, targets)
+    columns, rows, target = schema.used_columns(targets), table.rows, schema.target
+    needed = rows * 4 * (schema.inputs[0] + math.prod(target.shape)) / 1e6
+    _log.info("Reading %s: %s records, %.3g MB in memory", table.where, f"{rows:,}", needed)
+    try:
+        x = np.zeros((rows, *schema.inputs), np.float32)
+        y = np.zeros((rows, *target.shape) if targets else 0, np.int64 if target.classes else np.float32)
+    except MemoryError:
+        raise TacitError(f"{table.where} needs {needed:.3g} MB of memory, and so much is not free") from None
+    start = 0
+    for chunk in table.chunks(columns, chunk_rows or max(1, _CELLS_PER_CHUNK // len(columns))):
+        locate = _Position(table, start)
+        part = slice(start, start + len(chunk))
+        x[part] = schema.prepare(chunk, table.decimal, locate)
+        if targets:
+            y[part] = schema.targets(chunk, table.decimal, locate)
+        start += len(chunk)
+    return x, y
+
+
+class _Position:
+    """The position of a row of a chunk, in words."""
+
+    def __init__(self, table: TableSource, start: int) -> None:
+        self._table, self._start = table, start
+
+    def __call__(self, row: int) -> str:
+        return self._table.locate(self._start + row)
