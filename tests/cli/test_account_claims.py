@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tacit.cli.claim import ClaimVerdict, claim_line
+from tacit.claims import ClaimVerdict, claim_line
 from tacit.privacy import epsilon, sampling_kinds
 from tacit.privacy.gdp import epsilon_to_mu, mu_to_epsilon
 from tests.cli.conftest import QUICK, setting
@@ -124,13 +124,13 @@ def test_rounding_never_puts_a_bound_on_the_wrong_side_of_the_claim():
     ("args", "words"),
     [
         (["--sampling", "poison"], 'unknown sampling kind "poison"; did you mean "poisson"?'),
-        (["--sampling", "none", "--sample-rate", "0.1"], "--sampling none uses all records, got --sample-rate 0.1"),
+        (["--sampling", "none", "--sample-rate", "0.1"], "sampling none uses all records, got sample_rate 0.1"),
         (["--sampling", "permutation", "--sample-rate", "0.7"], "must be 1 / (number of batches) for permutation"),
         (["--sampling", "without-replacement", "--relation", "add-remove"], 'for relation "replace-one" only'),
         (["--sampling", "permutation", "--relation", "add-remove"], 'for relation "replace-one" only'),
-        (["--claimed", "-1"], "--claimed must be a finite number of at least 0, got -1.0"),
-        (["--claimed", "nan"], "--claimed must be a finite number of at least 0, got nan"),
-        (["--claimed", "inf"], "--claimed must be a finite number of at least 0, got inf"),
+        (["--claimed", "-1"], "claimed must be a finite number of at least 0, got -1.0"),
+        (["--claimed", "nan"], "claimed must be a finite number of at least 0, got nan"),
+        (["--claimed", "inf"], "claimed must be a finite number of at least 0, got inf"),
     ],
 )
 def test_bad_sampling_or_claim(tacit, args, words):

@@ -1,0 +1,70 @@
+"""Trackers with the real libraries, which write to a local folder."""
+
+import logging
+import sys
+
+import pytest
+
+import tacit
+from tacit.trackers import MLflowTracker, TensorBoardTracker, WandbTracker, trackers
+
+SETTINGS = {"algorithm": "const-d2p", "nodes": 4, "rounds": 4, "evaluate_every": 2, "epsilon": 2.0, "delta": 1e-3}
+
+
+def test_tensorboard_gets_every_evaluation(tmp_path):
+    event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    run = tacit.train(observers=[TensorBoardTracker(tmp_path)], **SETTINGS)
+    events = event_accumulator.EventAccumulator(str(tmp_path)).Reload()
+    assert {"accuracy", "loss", "guaranteed"} <= set(events.Tags()["scalars"])
+    logged = [(event.step, pytest.approx(event.value, rel=1e-6)) for event in events.Scalars("accuracy")]
+    assert [(row["round"], row["accuracy"]) for row in run.history] == logged
+    assert [event.step for event in events.Scalars("guaranteed")] == [0, 2, 4]
+
+
+def test_tensorboard_writes_into_the_folder_of_the_run(tmp_path):
+    pytest.importorskip("tensorboard")
+    tacit.train(observers=[TensorBoardTracker()], out=tmp_path / "run", **SETTINGS)
+    assert list((tmp_path / "run" / "tensorboard").glob("events.out.tfevents.*"))
+
+
+@pytest.mark.filterwarnings("ignore")  # of the library's own dependencies
+def test_mlflow_gets_settings_metrics_and_privacy(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    client = pytest.importorskip("mlflow.tracking").MlflowClient(tracking_uri=f"file:{tmp_path}")
+    tracker = MLflowTracker(uri=f"file:{tmp_path}", experiment="mine")
+    run = tacit.train(observers=[tracker], **SETTINGS)
+    saved = client.get_run(tracker.run_id)
+    assert saved.info.status == "FINISHED"
+    assert saved.data.params["privacy.epsilon"] == "2.0"
+    assert saved.data.metrics["accuracy"] == run.history[-1]["accuracy"]
+    assert float(saved.data.tags["guaranteed_epsilon"]) == run.privacy.guaranteed
+    assert [each.step for each in client.get_metric_history(tracker.run_id, "loss")] == [0, 2, 4]
+
+
+@pytest.mark.filterwarnings("ignore")  # of the library's own dependencies
+def test_wandb_writes_offline_by_default(tmp_path, monkeypatch):
+    pytest.importorskip("wandb")
+    monkeypatch.setattr(logging, "raiseExceptions", False)  # the library logs while pytest has closed its streams
+    run = tacit.train(observers=[WandbTracker(project="mine", folder=tmp_path)], **SETTINGS)
+    (file,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
+    logged = file.read_bytes()
+    for key, value in (("privacy.epsilon", '"2.0"'), ("guaranteed_epsilon", repr(run.privacy.guaranteed))):
+        assert key.encode() in logged, key
+        assert value.encode() in logged, key
+    assert all(repr(row["accuracy"]).encode() in logged for row in run.history)
+
+
+@pytest.mark.parametrize(
+    ("name", "module"), [("tensorboard", "torch.utils.tensorboard"), ("mlflow", "mlflow.tracking"), ("wandb", "wandb")]
+)
+def test_a_missing_library_is_named(monkeypatch, name, module):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(tacit.TacitError, match=r'is not installed: pip install "tacit\[trackers\]"'):
+        trackers[name]()
+
+
+def test_trackers_change_nothing(tmp_path):
+    pytest.importorskip("tensorboard")
+    plain, tracked = tacit.train(**SETTINGS), tacit.train(observers=[TensorBoardTracker(tmp_path)], **SETTINGS)
+    assert plain.models.equal(tracked.models)
+    assert plain.privacy.guaranteed == tracked.privacy.guaranteed
