@@ -50,7 +50,7 @@ def test_phone_needs_no_horizontal_scrolling(visit, finished, several_runs_page)
 
 def test_page_of_several_runs_has_one_curve_per_run(visit, several_runs_page):
     page = visit(several_runs_page)
-    assert page.locator("#comparison tbody tr").count() == 3
+    assert page.locator("#comparison tbody tr").count() == 4  # the last is the trivial predictor
     assert page.locator("#accuracy .js-line").count() == 3
     assert page.locator("#epsilon .js-line").count() == 4  # the plain run has no ε
     assert "plain: No guarantee" in page.locator("figure:has(#epsilon)").inner_text()

@@ -91,8 +91,8 @@ def test_positions_are_distinct_and_inside_the_picture(name):
 
 
 def test_charts_of_cost_and_optional_metrics_appear_only_if_measured(changing):
-    clock = [{**row, "cost_seconds": 1.4 * row["round"], "stationarity": 0.1} for row in changing.history]
-    timed = replace(changing, history=clock)
+    clock = [{**row, "cost_seconds": 1.4 * row["round"], "stationarity": 0.1} for row in changing.evaluations]
+    timed = replace(changing, evaluations=clock)
     assert 'id="cost"' not in render_run_page([changing, changing])
     assert 'id="stationarity"' not in render_run_page([changing, changing])
     assert 'id="cost"' in render_run_page([timed, changing])

@@ -82,6 +82,14 @@ def test_metrics_that_read_records_are_noted_in_the_privacy_statement():
     assert "Stationarity" not in (from_config(Config.parse(SMALL)).privacy.note or "")
 
 
+@pytest.fixture
+def forget_metrics():
+    """Forget metrics that are registered for one test."""
+    yield
+    metric.cache_clear()
+
+
+@pytest.mark.usefixtures("forget_metrics")
 def test_a_metric_that_reads_training_records_must_declare_it(monkeypatch):
     """Otherwise its exact values would stand in the history without a note."""
 

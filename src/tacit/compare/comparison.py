@@ -23,7 +23,6 @@ from tacit.runs import (
     run_in_parallel,
     storage,
 )
-from tacit.runs.metrics import headline
 
 ObserverFactory = Callable[[], Sequence[Observer]]
 
@@ -41,6 +40,7 @@ class Comparison:
 
     Attributes:
         rows: One table row per method.
+        trivial: The metrics of the trivial predictor on the same test records.
         note: A warning if the methods' ε protect different units; otherwise None.
         folders: The run folders of each method, by its label.
     """
@@ -49,6 +49,7 @@ class Comparison:
     delta: float
     seeds: int
     rows: list[dict[str, Any]]
+    trivial: dict[str, float | None]
     note: str | None
     out: Path
     folders: dict[str, list[Path]]
@@ -56,7 +57,7 @@ class Comparison:
     @property
     def table(self) -> str:
         """The results as a Markdown table."""
-        return comparison_table(self.rows)
+        return comparison_table(self.rows, self.trivial)
 
     def as_dict(self) -> dict[str, Any]:
         """The content of results.json, which `--json` prints."""
@@ -65,6 +66,7 @@ class Comparison:
             "delta": self.delta,
             "seeds": self.seeds,
             "methods": self.rows,
+            "trivial": self.trivial,
             "note": self.note,
             "out": str(self.out),
         }
@@ -99,10 +101,12 @@ def compare(
     runs = {method.label: _seed_runs(method, seeds, out) for method in compared}
     _run_missing([run for each in runs.values() for run in each], out, jobs, observers)
     folders = {label: [run.folder for run in each] for label, each in runs.items()}
-    rows = [table_row(method, [FinishedRun.read(folder) for folder in folders[method.label]]) for method in compared]
+    finished = {label: [FinishedRun.read(folder) for folder in each] for label, each in folders.items()}
+    rows = [table_row(method, finished[method.label]) for method in compared]
+    trivial = finished[compared[0].label][0].result.get("trivial", {})
     units = sorted({protected_unit(row) for row in rows if row["guaranteed"] is not None})
     note = None if len(units) < 2 else f"The protected units differ ({'; '.join(units)})."
-    comparison = Comparison(epsilon, compared[0].config.privacy.delta, seeds, rows, note, out, folders)
+    comparison = Comparison(epsilon, compared[0].config.privacy.delta, seeds, rows, trivial, note, out, folders)
     storage.write(out / "table.md", (comparison.table + "\n").encode())
     storage.write_json(out / "results.json", comparison.as_dict())
     return comparison
@@ -136,7 +140,7 @@ def _run(observers: ObserverFactory, run: SeedRun) -> str:
     finished = from_config(run.config, out=run.folder, resume=started, observers=observers()).go()
     if finished.interrupted:
         raise KeyboardInterrupt
-    return finished.stopped or headline(finished.result())
+    return finished.stopped or finished.utility.headline
 
 
 def _is_finished(run: SeedRun) -> bool:

@@ -13,7 +13,7 @@ from tacit.algorithms import algorithms
 from tacit.errors import TacitError
 from tacit.runs import Config, build_algorithm, from_config
 
-_TASK_SECTIONS = ("data", "sharding", "model")
+_TASK_SECTIONS = ("data", "sharding", "task", "model")
 _MAX_TRIAL_ROUNDS = 64
 
 

@@ -14,7 +14,7 @@ from tacit.runs.metrics import Metric, all_metrics
 
 def table_row(method: ComparedMethod, runs: Sequence[FinishedRun]) -> dict[str, Any]:
     """One method, summarised over its seeds: metrics as [mean, standard deviation], ε as the largest."""
-    last = [run.history[-1] for run in runs]
+    last = [run.evaluations[-1] for run in runs]
     guaranteed = [run.privacy.guaranteed for run in runs if run.privacy.guaranteed is not None]
     first = runs[0]
     return {
@@ -24,15 +24,18 @@ def table_row(method: ComparedMethod, runs: Sequence[FinishedRun]) -> dict[str, 
         "claimed": first.privacy.claimed,
         "relation": first.privacy.relation,
         "unit": first.privacy.unit,
-        **{each.name: mean_and_deviation(last, each.name) for each in _table_metrics()},
+        **{each.name: mean_and_deviation(last, each.name) for each in _table_metrics() if each.name in last[0]},
         "rounds": int(last[0]["round"]),
         "bytes": statistics.mean(row["bytes"] for row in last),
         "cost_seconds": statistics.mean(row["cost_seconds"] for row in last),
     }
 
 
-def comparison_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A Markdown table with one row per method, mean ± standard deviation over the seeds. All runs are simulations."""
+def comparison_table(rows: Sequence[Mapping[str, Any]], trivial: Mapping[str, float | None] | None = None) -> str:
+    """A Markdown table with one row per method, mean ± standard deviation over the seeds. All runs are simulations.
+
+    The last row is that of the trivial predictor, if its metrics are given.
+    """
     shown = [each for each in _table_metrics() if any(row.get(each.name) for row in rows)]
     labels = [each.short_label for each in shown]
     head = [
@@ -54,6 +57,9 @@ def comparison_table(rows: Sequence[Mapping[str, Any]]) -> str:
         cells += [_metric_cell(each, row.get(each.name)) for each in shown]
         cells += [f"{row['rounds']:,}", f"{row['bytes'] / 1e6:.3g}", f"{row['cost_seconds']:.4g}"]
         lines.append([*cells, "–" if row["guaranteed"] is None else protected_unit(row)])
+    if trivial:
+        values = [_metric_cell(each, _alone(trivial.get(each.name))) for each in shown]
+        lines.append(["trivial predictor", "–", "–", "–", *values, "–", "–", "–", "–"])
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
@@ -72,6 +78,10 @@ def protected_unit(row: Mapping[str, Any]) -> str:
 
 def _table_metrics() -> list[Metric]:
     return [each for each in all_metrics() if each.headline or each.optional]
+
+
+def _alone(value: float | None) -> list[float] | None:
+    return None if value is None else [value]
 
 
 def _metric_cell(shown: Metric, value: Sequence[float] | None) -> str:

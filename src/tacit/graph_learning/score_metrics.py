@@ -1,25 +1,14 @@
-"""The scores of learned graphs as metrics, for tables and charts of experiments."""
+"""The scores of learned graphs as metrics, for tables and charts of experiments. F1 is also a metric of classifiers."""
 
 from __future__ import annotations
 
-from tacit.runs.metrics import Metric, Result, metrics
+from tacit.runs.metrics import Metric, metrics
 
 
 class GraphScore(Metric):
     """A score of learned graphs; trained models have none."""
 
     format, charted = ".3f", False
-
-    def summarise(self, result: Result) -> float | None:
-        scores: dict[str, float] = result.get("scores") or {}
-        return scores.get(self.name)
-
-
-@metrics.register("f1")
-class F1Score(GraphScore):
-    """F1 score of the edges."""
-
-    title, short = "F1 of the edges", "F1"
 
 
 @metrics.register("precision")

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import networkx as nx
 import numpy as np
 import numpy.typing as npt
-from sklearn import metrics as sklearn_metrics
 
 from tacit.errors import TacitError
 from tacit.graph_learning.triangle import pair_count
@@ -89,6 +88,8 @@ def community_scores(
     CommunityScores(nmi=1.0, ri=1.0, fmi=1.0)
     """
     found = communities(square, seed)
+    from sklearn import metrics as sklearn_metrics  # slow to import
+
     return CommunityScores(
         float(sklearn_metrics.normalized_mutual_info_score(labels, found)),
         float(sklearn_metrics.rand_score(labels, found)),

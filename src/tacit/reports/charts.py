@@ -29,16 +29,16 @@ def metric_over_rounds(runs: Sequence[RunRecord], shown: Metric) -> Figure | Non
     return line_figure(curves, "Round", {"ticksuffix": _suffix(shown), "rangemode": rangemode})
 
 
-def accuracy_over_cost(runs: Sequence[RunRecord]) -> Figure | None:
-    """Accuracy against the cost clock; None if nothing has a cost."""
-    if not any(row["cost_seconds"] for run in runs for row in run.history):
+def metric_over_cost(runs: Sequence[RunRecord], shown: Metric) -> Figure | None:
+    """A metric against the cost clock; None if nothing has a cost."""
+    if not any(row["cost_seconds"] for run in runs for row in run.evaluations):
         return None
-    return _accuracy_over(runs, "cost_seconds", "%{x:.4g} s")
+    return _metric_over(runs, shown, "cost_seconds", "%{x:.4g} s")
 
 
-def accuracy_over_epsilon(runs: Sequence[RunRecord]) -> Figure | None:
-    """Accuracy against the guaranteed ε spent; None if no run has a guarantee."""
-    return _accuracy_over(runs, "guaranteed", "guaranteed ε = %{x:.3g}")
+def metric_over_epsilon(runs: Sequence[RunRecord], shown: Metric) -> Figure | None:
+    """A metric against the guaranteed ε spent; None if no run has a guarantee."""
+    return _metric_over(runs, shown, "guaranteed", "guaranteed ε = %{x:.3g}")
 
 
 def epsilon_over_rounds(runs: Sequence[RunRecord]) -> Figure | None:
@@ -91,8 +91,8 @@ def with_legend(figure: Figure) -> Figure:
     return {**figure, "layout": {**figure["layout"], "showlegend": True, "legend": legend, "margin": margin}}
 
 
-def _accuracy_over(runs: Sequence[RunRecord], column: str, x_hover: str) -> Figure | None:
-    x, y = metric(column), metric("accuracy")
+def _metric_over(runs: Sequence[RunRecord], y: Metric, column: str, x_hover: str) -> Figure | None:
+    x = metric(column)
     hover = f"{x_hover}: %{{y:{y.format}}}{_suffix(y)}"
     curves = [
         _history_curve(run, i, column, y.name, hover, y.scale)
@@ -104,7 +104,7 @@ def _accuracy_over(runs: Sequence[RunRecord], column: str, x_hover: str) -> Figu
 
 def _history_curve(run: RunRecord, index: int, x: str, y: str, hover: str, scale: float = 1.0) -> Figure | None:
     """Column y against column x of a run's history; None if the history lacks one of them."""
-    points = [(row[x], row[y] * scale) for row in run.history if row.get(x) is not None and row.get(y) is not None]
+    points = [(row[x], row[y] * scale) for row in run.evaluations if row.get(x) is not None and row.get(y) is not None]
     if not points:
         return None
     name = escape(run.name, quote=False)

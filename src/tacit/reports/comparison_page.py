@@ -25,9 +25,10 @@ def write_comparison_page(comparison: Comparison) -> Path:
 
 def mean_record(label: str, runs: Sequence[RunRecord]) -> RunRecord:
     """The first run with the mean history of all of them."""
-    history = []
-    for rows in zip(*(run.history for run in runs), strict=False):
+    rows_of_means = []
+    for rows in zip(*(run.evaluations for run in runs), strict=False):
         means = {key: over[0] for key in rows[0] if (over := mean_and_deviation(rows, key)) is not None}
-        history.append({**rows[0], **means})
+        rows_of_means.append({**rows[0], **means})
     title = runs[0].result["algorithm"]
-    return replace(runs[0], name=title if label.lower() in title.lower() else f"{label}: {title}", history=history)
+    name = title if label.lower() in title.lower() else f"{label}: {title}"
+    return replace(runs[0], name=name, evaluations=rows_of_means)

@@ -21,8 +21,12 @@ def format_claim(value: float | None) -> str:
     return metric("claimed").text(value)
 
 
-def format_accuracy(value: float | None) -> str:
-    return metric("accuracy").text(value)
+def format_heading(text: str) -> str:
+    """
+    >>> format_heading("balanced accuracy"), format_heading("RMSE")
+    ('Balanced accuracy', 'RMSE')
+    """
+    return text[:1].upper() + text[1:]
 
 
 def format_bytes(value: float) -> str:
@@ -41,6 +45,6 @@ FILTERS: dict[str, Callable[..., str]] = {
     "number": format_number,
     "epsilon": format_epsilon,
     "claim": format_claim,
-    "accuracy": format_accuracy,
+    "heading": format_heading,
     "bytes": format_bytes,
 }

@@ -12,9 +12,8 @@ from tacit.reports.charts import LOG_AXIS, Figure, curve, line_figure
 from tacit.reports.graph_pictures import edges_of, graph_pictures
 from tacit.reports.privacy_statement import several_runs_limitation, statement_items
 from tacit.reports.release_summary import summarise_releases
-from tacit.reports.run_record import flat_settings
 from tacit.reports.template import render_template
-from tacit.runs import storage
+from tacit.runs import flat_settings, storage
 
 
 def write_graph_page(learner: GraphLearner, out: Path, names: Sequence[str], vertices: Sequence[str] | None) -> None:

@@ -70,7 +70,7 @@ def limitations(run: RunRecord) -> list[str]:
     """What the guarantee does not cover."""
     test_owner = "the site keeps apart" if run.is_site else "belong to no node"
     page = [
-        f"Accuracy and loss are measured on test records that {test_owner}. These records are not protected.",
+        f"All metrics are measured on test records that {test_owner}. These records are not protected.",
         "This page shows the number of records of each node and the communication graph. Share it accordingly.",
     ]
     privacy = run.privacy

@@ -11,6 +11,7 @@ import torch
 
 from tacit.reports.graph_layout import graph_layout
 from tacit.runs import Run, record_files, storage
+from tacit.runs.metrics import PredictionMetric, evaluated_metrics, scores_of
 from tacit.threats import analyse_threats
 
 _MAX_TEST_WORK = 2e9  # nodes × test records × parameters, a few seconds
@@ -31,7 +32,8 @@ def write_run_data(run: Run, folder: Path) -> None:
 def node_rows(run: Run) -> list[dict[str, Any]]:
     """One row per node of the run; None where a number does not exist or would take too long to measure."""
     task, spent = run.task, run.privacy.per_node
-    own = np.stack([task.nodes, task.sizes, task.sampler.sampling.rate, _accuracies(run)], axis=1)
+    main = evaluated_metrics(task.head)[0]
+    own = np.stack([task.nodes, task.sizes, task.sampler.sampling.rate, _own_models(run, main)], axis=1)
     gathered = run.coordinator.all_gather(torch.from_numpy(own)).tolist()
     messages, sent = np.broadcast_to(run.coordinator.total_traffic(run.network).by_node, (2, len(gathered)))
     return [
@@ -40,21 +42,20 @@ def node_rows(run: Run) -> list[dict[str, Any]]:
             "records": int(size),
             "rate": rate,
             "guaranteed": _finite(float(spent[row])) if len(spent) else 0.0,
-            "accuracy": _finite(accuracy),
+            main.name: _finite(value),
             "messages": int(messages[row]),
             "bytes": int(sent[row]),
         }
-        for row, (node, size, rate, accuracy) in enumerate(gathered)
+        for row, (node, size, rate, value) in enumerate(gathered)
     ]
 
 
-def _accuracies(run: Run) -> list[float]:
-    """Accuracy of each hosted node's own model on the test records; NaN where it is not measured."""
+def _own_models(run: Run, main: PredictionMetric) -> list[float]:
+    """The main metric of each hosted node's own model on the test records; NaN where it is not measured."""
     task = run.task
-    too_slow = task.n > _MAX_TESTED_NODES or task.n * len(task.data.test_y) * task.d > _MAX_TEST_WORK
-    if too_slow or not task.model.classifies:
+    if task.n > _MAX_TESTED_NODES or task.n * len(task.data.test_y) * task.d > _MAX_TEST_WORK:
         return [math.nan] * task.n
-    return [task.evaluate(model).accuracy for model in run.models]
+    return [scores_of(task.predict_tests(model), [main])[0] for model in run.models]
 
 
 def _finite(value: float) -> float | None:

@@ -12,10 +12,12 @@ from tacit.reports.network_chart import network_chart
 from tacit.reports.pair_chart import pair_chart
 from tacit.reports.privacy_statement import limitations, privacy_statement
 from tacit.reports.run_panels import run_panels
-from tacit.reports.run_record import Row, RunRecord, flat_settings, read_records
+from tacit.reports.run_record import Row, RunRecord, read_records
 from tacit.reports.template import render_template
+from tacit.reports.utility_section import shown_metrics, utility_section
 from tacit.reports.verification_section import verification_items
-from tacit.runs import storage
+from tacit.runs import flat_settings, storage
+from tacit.runs.metrics import Metric, headline_metrics
 
 REPORT_FILE = "report.html"
 _MAX_NODE_ROWS, _WORST_NODE_ROWS = 200, 50
@@ -45,7 +47,11 @@ def render_run_page(runs: Sequence[RunRecord]) -> str:
         limitations=[limitations(run) for run in runs],
         verifications=[verification_items(run) for run in runs],
         audits=audit_sections(runs[0]) if single else [],
+        shown=shown_metrics(runs),
+        utility=utility_section(runs[0]) if single else None,
+        same_trivial=_same_trivial(runs),
         nodes=node_table(runs[0].nodes),
+        node_metric=node_metric(runs[0].nodes),
         summary=node_summary(runs[0].nodes),
         settings=common_settings(runs),
         differences=different_settings(runs),
@@ -53,11 +59,17 @@ def render_run_page(runs: Sequence[RunRecord]) -> str:
 
 
 def node_table(rows: Sequence[Row]) -> list[Row]:
-    """All nodes; of many nodes, those with the highest guaranteed ε, then those with the lowest accuracy."""
+    """All nodes; of many nodes, those with the highest guaranteed ε, then those with the worst models."""
     if len(rows) <= _MAX_NODE_ROWS:
         return list(rows)
-    worst = sorted(rows, key=lambda row: (-_or(row["guaranteed"], 1e300), _or(row["accuracy"], 0.0)))
+    main = node_metric(rows)
+    worst = sorted(rows, key=lambda row: (-_or(row["guaranteed"], 1e300), _quality(row, main)))
     return worst[:_WORST_NODE_ROWS]
+
+
+def node_metric(rows: Sequence[Row]) -> Metric | None:
+    """The metric of each node's own model in the table of the nodes: the main one of the task."""
+    return next(iter(headline_metrics(rows[0])), None) if rows else None
 
 
 def node_summary(rows: Sequence[Row]) -> dict[str, tuple[float, float, float] | None]:
@@ -90,6 +102,19 @@ def _single_run_figures(run: RunRecord) -> dict[str, Figure]:
         "audit-chart": audit_chart(run.audits.trials),
     }
     return {name: figure for name, figure in figures.items() if figure is not None}
+
+
+def _quality(row: Row, main: Metric | None) -> float:
+    """A number that is smaller for worse models."""
+    if main is None:
+        return 0.0
+    return _or(row[main.name], 0.0) if main.higher_is_better else -_or(row[main.name], 0.0)
+
+
+def _same_trivial(runs: Sequence[RunRecord]) -> bool:
+    """Whether all runs have the same trivial predictor, because they have the same test records."""
+    first = runs[0].result.get("trivial")
+    return bool(first) and all(run.result.get("trivial") == first for run in runs)
 
 
 def _or(value: float | None, other: float) -> float:

@@ -7,13 +7,15 @@ from typing import NamedTuple
 
 from tacit.reports.charts import (
     Figure,
-    accuracy_over_cost,
-    accuracy_over_epsilon,
     epsilon_over_rounds,
+    metric_over_cost,
+    metric_over_epsilon,
     metric_over_rounds,
 )
+from tacit.reports.formats import format_heading
 from tacit.reports.run_record import RunRecord
 from tacit.reports.sensitivity_chart import estimate_check, estimate_warning, sensitivity_chart, sensitivity_mode
+from tacit.reports.utility_section import shown_metrics
 from tacit.runs.metrics import Metric, all_metrics
 
 
@@ -35,9 +37,12 @@ def run_panels(runs: Sequence[RunRecord]) -> list[ChartPanel]:
     panels = [_metric_panel(each, runs) for each in charted if each.headline]
     panels.append(_epsilon_panel(runs, unprotected))
     if len(runs) > 1:
-        tradeoff, cost = accuracy_over_epsilon(runs), accuracy_over_cost(runs)
-        panels.append(ChartPanel("tradeoff", "Accuracy by ε", "against the guaranteed ε spent", tradeoff, unprotected))
-        panels.append(ChartPanel("cost", "Accuracy by cost", "against the cost clock", cost))
+        for main in shown_metrics(runs)[:1]:
+            name, epsilon = format_heading(main.short), metric_over_epsilon(runs, main)
+            panels.append(
+                ChartPanel("tradeoff", f"{name} by ε", "against the guaranteed ε spent", epsilon, unprotected)
+            )
+            panels.append(ChartPanel("cost", f"{name} by cost", "against the cost clock", metric_over_cost(runs, main)))
     else:
         panels.append(_sensitivity_panel(runs[0]))
     panels += [_metric_panel(each, runs) for each in charted if not each.headline]
@@ -47,8 +52,7 @@ def run_panels(runs: Sequence[RunRecord]) -> list[ChartPanel]:
 def _metric_panel(shown: Metric, runs: Sequence[RunRecord]) -> ChartPanel:
     figure = metric_over_rounds(runs, shown)
     about = (shown.about_site if _all_sites(runs) else "") or shown.about
-    note = "none: the model is not a classifier" if shown.name == "accuracy" and figure is None else ""
-    return ChartPanel(shown.name, shown.title, about, figure, note)
+    return ChartPanel(shown.name, shown.title, about, figure)
 
 
 def _epsilon_panel(runs: Sequence[RunRecord], note: str) -> ChartPanel:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -56,20 +55,6 @@ def read_records(folders: Sequence[Path]) -> list[RunRecord]:
     runs = [RunRecord.read(folder) for folder in folders]
     names = [run.name for run in runs]
     return [replace(run, name=str(run.folder)) if names.count(run.name) > 1 else run for run in runs]
-
-
-def flat_settings(config: dict[str, Any]) -> dict[str, str]:
-    """A config as `section.key` and value, as `--set` takes them.
-
-    >>> flat_settings({"rounds": 5, "graph": {"name": "ring", "nodes": 4}})
-    {'rounds': '5', 'graph.name': 'ring', 'graph.nodes': '4'}
-    """
-    settings: dict[str, str] = {}
-    for key, value in config.items():
-        parts = {f"{key}.{name}": part for name, part in value.items()} if isinstance(value, dict) else {key: value}
-        for name, part in parts.items():
-            settings[name] = part if isinstance(part, str) else json.dumps(part).replace("Infinity", "inf")
-    return settings
 
 
 def _read_releases(folder: Path, processes: int) -> list[ReleaseSummary]:

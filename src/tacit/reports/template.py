@@ -8,6 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
 from tacit.reports.formats import FILTERS
+from tacit.reports.utility_section import metric_text, trivial_text
 
 
 def render_template(template: str, /, **values: Any) -> str:
@@ -19,5 +20,5 @@ def render_template(template: str, /, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(FILTERS)
+    environment.filters.update(FILTERS, metric=metric_text, trivial=trivial_text)
     return environment.get_template(template).render(plotly=get_plotlyjs(), **values)

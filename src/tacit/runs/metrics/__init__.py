@@ -23,10 +23,13 @@ from tacit.runs.metrics.metric import (
     all_metrics,
     has_failed,
     headline,
+    headline_metrics,
     metric,
     metrics,
     optional_metrics,
 )
+from tacit.runs.metrics.prediction_metric import PredictionMetric, evaluated_metrics, prediction_metrics, scores_of
+from tacit.runs.metrics.utility import Scores, Utility, trivial_scores, utility_of
 
 discover(__name__)
 
@@ -35,15 +38,24 @@ from tacit.runs.metrics.sensitivity import Trace, mean_real_sensitivity, violati
 __all__ = [
     "Evaluation",
     "Metric",
+    "PredictionMetric",
     "Result",
+    "Scores",
     "Trace",
+    "Utility",
     "all_metrics",
     "computed_once",
+    "evaluated_metrics",
     "has_failed",
     "headline",
+    "headline_metrics",
     "mean_real_sensitivity",
     "metric",
     "metrics",
     "optional_metrics",
+    "prediction_metrics",
+    "scores_of",
+    "trivial_scores",
+    "utility_of",
     "violations",
 ]

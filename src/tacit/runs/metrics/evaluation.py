@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar, overload
 
@@ -12,7 +12,8 @@ from torch import Tensor
 from tacit.algorithms import Algorithm
 from tacit.networks import Network, Traffic
 from tacit.privacy import Privacy
-from tacit.tasks import Metrics, Task
+from tacit.runs.metrics.prediction_metric import PredictionMetric, scores_of
+from tacit.tasks import Predictions, Task
 
 T = TypeVar("T")
 
@@ -50,6 +51,7 @@ class Evaluation:
         privacy: The privacy spent so far.
         traffic: What all nodes have sent so far.
         elapsed: Returns the seconds since the run began.
+        tested: The metrics of predictions that are measured.
     """
 
     all_nodes: ClassVar[bool] = True
@@ -62,6 +64,7 @@ class Evaluation:
     privacy: Privacy
     traffic: Traffic
     elapsed: Callable[[], float]
+    tested: Sequence[PredictionMetric] = ()
 
     @computed_once
     def models(self) -> Tensor:
@@ -79,16 +82,21 @@ class Evaluation:
         return self.network.mean(self.parts[0])
 
     @computed_once
-    def test(self) -> Metrics:
-        """Loss and accuracy of the mean model on the test records.
+    def test(self) -> dict[str, float]:
+        """The metrics in `tested` of the mean model on the test records, by name; NaN where one is not defined."""
+        names = [each.name for each in self.tested]
+        return dict(zip(names, self.over_models(lambda found: scores_of(found, self.tested)), strict=True))
+
+    def over_models(self, measure: Callable[[Predictions], list[float]]) -> list[float]:
+        """Return what `measure` returns for the mean model's predictions for the test records.
 
         Where nodes have local parameters, each node completes the mean with its own, and the numbers are averaged.
         """
         local = self.parts[1]
         if not local.shape[1]:
-            return self.task.evaluate(self.mean)
-        each = [self.task.evaluate(torch.cat([self.mean, own])) for own in local]
-        return Metrics(*self.mean_over_nodes(torch.tensor(each, dtype=torch.float64)))
+            return measure(self.task.predict_tests(self.mean))
+        each = [measure(self.task.predict_tests(torch.cat([self.mean, own]))) for own in local]
+        return self.mean_over_nodes(torch.tensor(each, dtype=torch.float64))
 
     @computed_once
     def norms(self) -> dict[str, float]:

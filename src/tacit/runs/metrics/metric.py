@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from tacit.tasks import Task
 
 Result = dict[str, Any]
-"""A finished run as saved in a results file: `accuracy`, `loss`, `privacy`, `history` (one row per evaluation), `trace`
-(one row per round); for learned graphs `scores` in place of accuracy and loss."""
+"""A finished run as saved in a results file: `accuracy`, `loss`, `metrics` (of the last model, by name), `privacy`,
+`history` (one row per evaluation), `trace` (one row per round); for learned graphs `scores` in place of the first
+three."""
 
 
 class Metric:
@@ -47,6 +48,8 @@ class Metric:
     """Order in histories, tables and pages, smallest first."""
     headline: ClassVar[bool] = False
     """Whether progress bars, final output and comparisons show it."""
+    higher_is_better: ClassVar[bool] = True
+    """Whether a larger number of a headline metric is better."""
     charted: ClassVar[bool] = True
     """Whether the page of a run has a chart of it over rounds."""
     optional: ClassVar[bool] = False
@@ -69,8 +72,10 @@ class Metric:
         return None
 
     def summarise(self, result: Result) -> float | None:
-        """The number of a finished run, in `unit`: by default that of its last evaluation."""
-        value = result["history"][-1].get(self.name) if result["history"] else None
+        """The number of a finished run, in `unit`: by default that of its last evaluation, or of its end."""
+        history = result.get("history") or [{}]
+        tables: list[Mapping[str, Any]] = [history[-1], result.get("metrics") or {}, result.get("scores") or {}]
+        value = next((table[self.name] for table in tables if self.name in table), None)
         return None if value is None else self.scale * value
 
     @property
@@ -134,13 +139,24 @@ def optional_metrics() -> list[str]:
     return [each.name for each in all_metrics() if each.optional]
 
 
-def headline(measured: Mapping[str, Any]) -> str:
-    """The most important numbers of a row of a history, or of a result.
+def headline_metrics(measured: Mapping[str, Any]) -> list[Metric]:
+    """The most important metrics of a row of a history; the first is the main metric of the task."""
+    return [each for each in all_metrics() if each.headline and each.name in measured]
+
+
+def headline(measured: Mapping[str, Any], trivial: Mapping[str, Any] | None = None) -> str:
+    """The most important numbers of a row of a history; the first beside that of the trivial predictor, if it is given.
 
     >>> headline({"accuracy": 0.861, "loss": 0.6284, "bytes": 10})
     'accuracy 86.1 %, loss 0.628'
+    >>> headline({"rmse": 4.21, "mae": 3.1}, {"rmse": 9.5, "mae": 8.0})
+    'RMSE 4.21 (trivial predictor 9.5), MAE 3.1'
     """
-    return ", ".join(f"{each.short} {each.text(measured[each.name])}" for each in all_metrics() if each.headline)
+    shown = headline_metrics(measured)
+    texts = [f"{each.short} {each.text(measured[each.name])}" for each in shown]
+    if texts and trivial and trivial.get(shown[0].name) is not None:
+        texts[0] += f" (trivial predictor {shown[0].text(trivial[shown[0].name])})"
+    return ", ".join(texts)
 
 
 def has_failed(result: Result) -> bool:

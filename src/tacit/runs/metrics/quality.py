@@ -1,4 +1,4 @@
-"""How good the models are: accuracy, loss, consensus, norms."""
+"""How good the models are: loss, consensus, norms."""
 
 from __future__ import annotations
 
@@ -10,36 +10,24 @@ import torch
 from tacit.errors import TacitError
 from tacit.runs.metrics.evaluation import Evaluation
 from tacit.runs.metrics.metric import Metric, Result, metrics
-from tacit.tasks import Task
+from tacit.runs.metrics.prediction_metric import PredictionMetric, TestedModel
+from tacit.tasks import Head, Task
 
 _LAST_EVALUATIONS = 5  # over which the noise in stationarity is averaged
 
 
-@metrics.register("accuracy")
-class Accuracy(Metric):
-    """Accuracy of the nodes' mean model on the test records."""
-
-    title, short = "Test accuracy", "accuracy"
-    unit, scale, limit = "%", 100.0, 100.0
-    format, table_format = ".1f", ".2f"
-    about = "of the nodes’ mean model, on the test records"
-    about_site = "of the site’s own model, on its own test records"
-    position, headline, reads_models = 0, True, True
-
-    def measure(self, evaluation: Evaluation) -> float:
-        return evaluation.test.accuracy
-
-
 @metrics.register("loss")
-class Loss(Metric):
+class Loss(PredictionMetric):
     """Loss of the nodes' mean model on the test records."""
 
-    title, short, format = "Test loss", "loss", ".3f"
-    about, about_site = Accuracy.about, Accuracy.about_site
-    position, headline, reads_models = 1, True, True
+    title, short = "Test loss", "loss"
+    position, headline, higher_is_better = 2, True, False
 
-    def measure(self, evaluation: Evaluation) -> float:
-        return evaluation.test.loss
+    def applies(self, head: Head | None) -> bool:
+        return True
+
+    def value(self, tested: TestedModel) -> float:
+        return tested.loss
 
 
 @metrics.register("consensus")
@@ -91,7 +79,7 @@ class NodeAccuracy(Metric):
     position, optional, needs_all_nodes, reads_models = 21, True, True, True
 
     def check(self, task: Task) -> None:
-        if not task.model.classifies:
+        if task.head is None or not task.head.classifies:
             raise TacitError("node_accuracy can be measured only for classifiers: remove it from measure")
 
     def measure(self, evaluation: Evaluation) -> float | None:
