@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from tacit.graphs import Graph, graphs
-from tacit.tasks import Dataset, models
+from tacit.tasks import Dataset, Target, models
 
 LR, BOUND, MULTIPLIER = 0.1, 1.0, 1.0
 POOL, SHARD = 20_000, 200  # all records, and records per node; shards of many nodes overlap, which does not affect time
@@ -33,7 +33,7 @@ class Case:
         generator = torch.Generator().manual_seed(0)
         x = torch.rand(POOL, 1, 28, 28, generator=generator)
         y = torch.randint(10, (POOL,), generator=generator)
-        return Dataset("random", x, y, x[:100], y[:100], 10)
+        return Dataset("random", x, y, x[:100], y[:100], Target.of_classes(10))
 
     @cached_property
     def shards(self) -> list[np.ndarray]:

@@ -26,7 +26,7 @@ from benchmarks.worker import forget_peak, resident
 from tacit.algorithms import algorithms
 from tacit.graphs import Graph, graphs
 from tacit.networks import RENDEZVOUS_FILE, Cluster, Network, ProcessGroup, Simulated, join_process_group
-from tacit.tasks import Dataset, Model, Task, models
+from tacit.tasks import Dataset, Model, Target, Task, models
 
 ROOT = Path(__file__).parent.parent
 NODES, SHARD, POOL, BATCH = 10_000, 100, 20_000, 16
@@ -44,7 +44,7 @@ def task_of(rows: range) -> Task:
     x, y = torch.rand(POOL, 1, 8, 8, generator=generator), torch.randint(10, (POOL,), generator=generator)
     shards = [(i * SHARD + np.arange(SHARD)) % POOL for i in rows]
     module = models.build("logistic", {"inputs": (1, 8, 8), "classes": 10})
-    data = Dataset("random", x, y, x[:100], y[:100], 10)
+    data = Dataset("random", x, y, x[:100], y[:100], Target.of_classes(10))
     return Task(Model(module), data, shards, batch=BATCH, nodes=np.array(rows))
 
 

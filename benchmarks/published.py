@@ -11,7 +11,7 @@ from benchmarks.limits import void
 from tacit.algorithms import algorithms
 from tacit.graphs import graphs
 from tacit.networks import Simulated
-from tacit.tasks import Dataset, Model, Task, models
+from tacit.tasks import Dataset, Model, Target, Task, models
 
 Step = Callable[[], None]
 NODES, RECORDS, BATCH, STEPS, ROUNDS = 6, 4000, 2000, 10, 2000
@@ -28,7 +28,7 @@ def records() -> torch.Tensor:
 def dp_norm() -> Step:
     """N = 6 on a ring, B = 2,000 of 4,000 records, K = 10, every record clipped, noise once per round."""
     x, y = records(), torch.arange(NODES * RECORDS) % CLASSES
-    data = Dataset("random", x, y, x[:100], y[:100], CLASSES)
+    data = Dataset("random", x, y, x[:100], y[:100], Target.of_classes(CLASSES))
     torch.manual_seed(0)
     module = models.build("logistic", {"inputs": (PIXELS,), "classes": CLASSES, "biases": False})
     parts = np.split(np.arange(len(y)), NODES)

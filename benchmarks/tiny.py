@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from tacit.algorithms import D2P
 from tacit.graphs import Graph, graphs
 from tacit.networks import Simulated
-from tacit.tasks import Dataset, Model, Task
+from tacit.tasks import Dataset, Model, Target, Task
 
 Step = Callable[[], None]
 
@@ -39,7 +39,9 @@ def logistic57() -> Step:
         return F.binary_cross_entropy_with_logits(z.squeeze(-1), y.to(z.dtype), reduction="none")
 
     task = Task(
-        Model(nn.Linear(56, 1), loss), Dataset("tiny", x, y, x, y, 2), np.split(np.arange(nodes * records), nodes)
+        Model(nn.Linear(56, 1), loss),
+        Dataset("tiny", x, y, x, y, Target.of_classes(2)),
+        np.split(np.arange(nodes * records), nodes),
     )
     return _rounds(task, graphs.build("complete", {"nodes": nodes}))
 
@@ -57,7 +59,9 @@ def quadratics(nodes: int) -> Step:
         return w @ (x[:d] @ w) / 2 + x[d] @ w
 
     task = Task(
-        Model.from_loss(loss, torch.zeros(d)), Dataset("tiny", x, y, x, y, 2), np.split(np.arange(nodes), nodes)
+        Model.from_loss(loss, torch.zeros(d)),
+        Dataset("tiny", x, y, x, y, Target.of_classes(2)),
+        np.split(np.arange(nodes), nodes),
     )
     return _rounds(task, graphs.build("random-regular", {"nodes": nodes, "degree": 4}))
 

@@ -10,7 +10,7 @@ import torch
 from tacit.algorithms import algorithms
 from tacit.errors import TacitError
 from tacit.privacy import Noise
-from tacit.tasks import Dataset, Model, Task, datasets, models, shards
+from tacit.tasks import Dataset, Model, Target, Task, datasets, models, shards
 
 
 def example_algorithm(name, rounds, **params):
@@ -96,7 +96,7 @@ def _task_of_loss(loss, nodes, d, records, seed, dtype, shared, **batches):
     rng = np.random.default_rng(seed)
     x = torch.from_numpy(rng.normal(size=(nodes * records, d)) + np.repeat(rng.normal(size=(nodes, 1)), records, 0))
     y = torch.arange(len(x)) % 2
-    data = Dataset("quadratic", x.float(), y, x.float(), y, 2)
+    data = Dataset("quadratic", x.float(), y, x.float(), y, Target.of_classes(2))
     model = Model.from_loss(loss, torch.zeros(d, dtype=dtype), shared)
     parts = np.split(np.arange(len(x)), nodes)
     return Task(model, data, parts, noise=Noise.from_seed(seed), dtype=dtype, **batches)

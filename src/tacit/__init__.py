@@ -10,14 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tacit import claims, trackers
     from tacit.algorithms import Algorithm
     from tacit.api import train
     from tacit.errors import BudgetExceeded, TacitError
     from tacit.graphs import Graph
     from tacit.networks import Network
     from tacit.privacy import Bounded, Exact, Gaussian, Laplace, Privacy
-    from tacit.runs import Config, Observer, Run, verify
-    from tacit.tasks import Clip, Dataset, Model, Task, datasets, models, shards
+    from tacit.runs import Config, Observer, Run, load, verify
+    from tacit.tasks import Clip, Dataset, Head, Model, Target, Task, datasets, heads, models, shards
 
 __version__ = "0.1.0"
 
@@ -31,6 +32,7 @@ __all__ = [
     "Exact",
     "Gaussian",
     "Graph",
+    "Head",
     "Laplace",
     "Model",
     "Network",
@@ -38,10 +40,15 @@ __all__ = [
     "Privacy",
     "Run",
     "TacitError",
+    "Target",
     "Task",
+    "claims",
     "datasets",
+    "heads",
+    "load",
     "models",
     "shards",
+    "trackers",
     "train",
     "verify",
 ]
@@ -53,9 +60,11 @@ _EXPORTS = {
     "graphs": ("Graph",),
     "networks": ("Network",),
     "privacy": ("Bounded", "Exact", "Gaussian", "Laplace", "Privacy"),
-    "runs": ("Config", "Observer", "Run", "verify"),
-    "tasks": ("Clip", "Dataset", "Model", "Task", "datasets", "models", "shards"),
+    "runs": ("Config", "Observer", "Run", "load", "verify"),
+    "tasks": ("Clip", "Dataset", "Head", "Model", "Target", "Task", "datasets", "heads", "models", "shards"),
 }
+
+_MODULES = ("claims", "trackers")
 
 
 def __getattr__(name: str) -> Any:
@@ -63,7 +72,7 @@ def __getattr__(name: str) -> Any:
     for module, names in _EXPORTS.items():
         if name in names:
             return getattr(import_module(f"tacit.{module}"), name)
-    if name in _EXPORTS:
+    if name in _EXPORTS or name in _MODULES:
         return import_module(f"tacit.{name}")
     raise AttributeError(f"module 'tacit' has no attribute {name!r}")
 

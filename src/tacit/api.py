@@ -16,15 +16,15 @@ from tacit.errors import TacitError
 from tacit.graph_learning import graph_methods
 from tacit.graphs import Graph, from_networkx
 from tacit.privacy import Relation
-from tacit.reports import ReportPage
 from tacit.runs import PYTHON_OBJECT_PREFIX, Config, Observer, ProgressBar, Run, UserParts, batch_relation, from_config
-from tacit.tasks import Dataset, Model, fitting_split
+from tacit.tasks import Dataset, Head, Model, fitting_split
 
 
 def train(
     model: str | nn.Module | Model = "logistic",
     data: str | Dataset | tuple[npt.ArrayLike, npt.ArrayLike] = "digits",
     *,
+    task: str | Head = "auto",
     algorithm: str | Algorithm[Any] = "dyn-d2p",
     graph: str | Graph | nx.Graph = "one-peer-exponential",
     nodes: int = 10,
@@ -59,13 +59,16 @@ def train(
         model: A name, a `torch.nn.Module`, or a `tacit.Model`.
         data: A name, a `tacit.Dataset`, or arrays (x, y), whose classes are learnt from y. A guarantee needs declared
             classes: `Dataset.from_arrays(x, y, labels=[...])`.
+        task: What the model learns: a name (`tacit list`), or a `tacit.Head`, which also sets parameters such as
+            class weights. "auto" fits the targets of the data; one output for two classes is a logit.
         algorithm: A name, or an `Algorithm`.
         graph: A name, a `tacit.Graph`, or a networkx graph.
         nodes: The number of nodes of a graph given by name.
         rounds: The number of rounds.
         seed: Determines initial parameters, batches and noise: the same seed gives the same run.
-        noise: "simulated" derives noise and batches from the seed; "secret" from a key of the operating system that is
-            not stored, so that the run cannot be resumed.
+        noise: "simulated" derives noise and batches from the seed; "secret" from a key of the operating system. With
+            `out`, the key is stored there until the run has ended, so that the run can be resumed. Keep the folder
+            private until then. Without `out`, no key is stored.
         batch: The (expected) batch size per node; None uses all records of a node in every step.
         sampling: How batches are drawn.
         relation: Neighbouring data sets: one record added or removed, or one record replaced. The default is
@@ -87,7 +90,7 @@ def train(
         observers: Notified of the start, every round, every evaluation and the end (`tacit.Observer`).
 
     Returns:
-        The finished run: `models`, `history`, `privacy`, and `stopped` if it ended early.
+        The finished run: `models`, `history`, `utility`, `privacy`, and `stopped` if it ended early.
 
     Raises:
         TacitError: An argument is not accepted, or the run fails, for example because it diverges.
@@ -98,7 +101,7 @@ def train(
         (True, 4, 5)
     """
     general = {"seed": seed, "noise": noise, "rounds": rounds, "evaluate_every": evaluate_every}
-    named = {"data": data, "sharding": sharding, "model": model, "algorithm": algorithm}
+    named = {"data": data, "sharding": sharding, "task": task, "model": model, "algorithm": algorithm}
     records = {"population": population, "population_budget": population_budget}
     config = Config.parse(
         {
@@ -110,22 +113,32 @@ def train(
         },
         "tacit.train",
     )
-    if resume and out is None:
-        raise TacitError("resume=True needs out=, the folder of the run to resume")
-    if extend < 0 or (extend and not resume):
-        raise TacitError(f"extend must be a number of rounds to add and needs resume=True, got {extend}")
+    _check_resume(out, resume, extend)
     refuse_graph_method(config)
-    parts = _objects(data, sharding, model, graph, algorithm, batch_relation(config.batch))
+    parts = _objects(data, sharding, task, model, graph, algorithm, batch_relation(config.batch))
     folder = None if out is None else Path(out)
-    followers = [*([ProgressBar()] if progress else []), ReportPage(), *observers]
+    followers = _followers(progress, observers)
     run = from_config(config, parts, out=folder, resume=resume, extend=extend, observers=followers, secret_noise=True)
     return run.go()
+
+
+def _followers(progress: bool, observers: Sequence[Observer]) -> list[Observer]:
+    from tacit.reports import ReportPage  # slow to import, and only a run needs it
+
+    return [*([ProgressBar()] if progress else []), ReportPage(), *observers]
 
 
 def refuse_graph_method(config: Config) -> None:
     """Refuse a method that learns a graph where one that trains a model is needed."""
     if config.algorithm.name in graph_methods:
         raise TacitError(f"{config.algorithm.name} learns a graph, not a model: use tacit learn-graph")
+
+
+def _check_resume(out: str | Path | None, resume: bool, extend: int) -> None:
+    if resume and out is None:
+        raise TacitError("resume=True needs out=, the folder of the run to resume")
+    if extend < 0 or (extend and not resume):
+        raise TacitError(f"extend must be a number of rounds to add and needs resume=True, got {extend}")
 
 
 def _name(part: object) -> dict[str, str]:
@@ -135,6 +148,7 @@ def _name(part: object) -> dict[str, str]:
 def _objects(
     data: str | Dataset | tuple[npt.ArrayLike, npt.ArrayLike],
     sharding: str | Sequence[npt.NDArray[np.int64]],
+    task: str | Head,
     model: str | nn.Module | Model,
     graph: str | Graph | nx.Graph,
     algorithm: str | Algorithm[Any],
@@ -148,6 +162,7 @@ def _objects(
     return UserParts(
         data=None if isinstance(data, str) else data,
         sharding=None if isinstance(sharding, str) else [np.asarray(part, np.int64) for part in sharding],
+        task=None if isinstance(task, str) else task,
         model=None if isinstance(model, str) else model,
         graph=None if isinstance(graph, str) else graph,
         algorithm=None if isinstance(algorithm, str) else algorithm,

@@ -44,7 +44,7 @@ def _as_function(maker: Maker[T]) -> Maker[T]:
     def make(**params: Any) -> Any:
         return maker(**params)
 
-    hints = get_type_hints(maker if is_dataclass(maker) else maker.__init__)
+    hints = get_type_hints(maker if is_dataclass(maker) else maker.__init__, include_extras=True)
     signature = inspect.signature(maker)
     make.__signature__ = signature  # type: ignore[attr-defined]
     make.__annotations__ = {key: hints[key] for key in signature.parameters if key in hints}

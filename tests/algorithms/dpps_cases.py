@@ -8,7 +8,7 @@ from tacit.graphs import d_out
 from tacit.networks import Simulated
 from tacit.privacy import Bounded, Noise, Sampling
 from tacit.runs import Run
-from tacit.tasks import Dataset, Model, Task
+from tacit.tasks import Dataset, Model, Target, Task
 
 DELTA = 1e-5
 ALIKE, OPPOSED = [1.0] * 10, [1.0, -1.0] * 5
@@ -28,7 +28,9 @@ def pulled(places, d=2, nodes=10):
     y = torch.arange(nodes) % 2
     model = Model.from_loss(lambda w, x, y: ((w - x) ** 2).sum() / 2, torch.zeros(d, dtype=torch.float64))
     parts = [np.array([i]) for i in range(nodes)]
-    return Task(model, Dataset("pulled", x, y, x, y, 2), parts, noise=Noise.from_seed(0), dtype=torch.float64)
+    return Task(
+        model, Dataset("pulled", x, y, x, y, Target.of_classes(2)), parts, noise=Noise.from_seed(0), dtype=torch.float64
+    )
 
 
 def run(places, rounds=12, method=SGPDP, **params):

@@ -13,7 +13,7 @@ from tacit.graphs import graphs
 from tacit.networks import Simulated
 from tacit.privacy import Noise, mu_to_epsilon
 from tacit.runs import Config, from_config
-from tacit.tasks import Dataset, Model, Task
+from tacit.tasks import Dataset, Model, Target, Task
 from tests.helpers import noised, quadratic_task, run_rounds
 
 RING = graphs.build("ring", {"nodes": 6})
@@ -23,7 +23,7 @@ STAR = graphs.build("star", {"nodes": 6})
 def published(**algorithm):
     """24,000 empty records with the sizes of the paper: 6 nodes with 4,000 each, batches of 2,000."""
     x, y = torch.zeros(24_000, 4), torch.arange(24_000) % 2
-    data = Dataset("empty", x, y, x[:10], y[:10], 2)
+    data = Dataset("empty", x, y, x[:10], y[:10], Target.of_classes(2))
     task = Task(Model(torch.nn.Linear(4, 2)), data, np.split(np.arange(24_000), 6), batch=2000, sampling="permutation")
     return algorithms.build("dp-norm", {"smoothness": 0.5, **algorithm}).with_rounds(2000), task
 
@@ -177,7 +177,7 @@ def worst(batch, sampling, epochs, smooth, decay=0.0):
     for slope in (1000.0, -1000.0):
         x, y = torch.full((48, 1), slope), torch.zeros(48, dtype=torch.long)
         y[0] = 1
-        data = Dataset("worst", x, y, x, y, 2)
+        data = Dataset("worst", x, y, x, y, Target.of_classes(2))
         model = Model.from_loss(loss, torch.zeros(1, dtype=torch.float64), weight_decay=decay)
         options = {"batch": batch, "sampling": sampling, "epochs": epochs, "dtype": torch.float64}
         options["noise"] = Noise.from_seed(0)
@@ -282,7 +282,13 @@ def test_records_that_are_too_long_are_scaled_down_and_nothing_is_refused():
         model = Model(torch.nn.Linear(8, 2, bias=False))
         model._initial.zero_()
         parts = [np.array([node]) for node in range(6)]
-        task = Task(model, Dataset("long", x, y, x, y, 2), parts, noise=Noise.from_seed(0), dtype=torch.float64)
+        task = Task(
+            model,
+            Dataset("long", x, y, x, y, Target.of_classes(2)),
+            parts,
+            noise=Noise.from_seed(0),
+            dtype=torch.float64,
+        )
         algorithms.build("dp-norm", {"sigma": 0.1, "smoothness": 0.5}).start(task, RING)
         steps[length] = task.gradient(task.initial(), 0).use_locally()
         assert torch.equal(task.data.x, x)

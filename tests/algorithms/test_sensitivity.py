@@ -20,7 +20,7 @@ from tacit.errors import TacitError
 from tacit.graphs import Dropout, Graph, d_out, from_matrices, one_peer_exponential, ring
 from tacit.networks import Simulated
 from tacit.privacy import Ledger, Noise, ReleaseContext
-from tacit.tasks import Dataset, Model, Task, models
+from tacit.tasks import Dataset, Model, Target, Task, models
 from tests.algorithms.dpps_cases import perturbation
 
 REAL, IN_USE = 0, 1  # columns of DPPSState.sensitivities; the modes recorded for comparison follow
@@ -189,7 +189,7 @@ def papers_task(nodes=10, records=40):
     parts = np.split(np.arange(len(x)), nodes)
     return Task(
         model,
-        Dataset("random", x, y, x[:10], y[:10], 10),
+        Dataset("random", x, y, x[:10], y[:10], Target.of_classes(10)),
         parts,
         batch=20,
         sampling="permutation",

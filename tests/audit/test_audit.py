@@ -33,7 +33,7 @@ def config(name, epsilon=2.0, parameters=None, **batch):
             "model": {"name": "logistic", "biases": "share" in required},
             "graph": {"name": "ring", "nodes": 6},
             "algorithm": {"name": name, **required, **smoothness, **(parameters or {})},
-            "batch": batch,
+            "batch": {"size": "all", **batch},
             "privacy": {"delta": 1e-5} | ({} if "noise_multiplier" in required else {"epsilon": epsilon}),
         }
     )
@@ -122,7 +122,8 @@ def test_noise_that_is_recorded_but_missing_is_found(forgotten, correct):
     algorithms.register("gossip-under-test")(lambda: Gossip(forgotten=forgotten))
     try:
         found = audit(
-            Config.parse({"algorithm": "gossip-under-test", "privacy": {"delta": 1e-5}, "batch": {}}), rounds=2
+            Config.parse({"algorithm": "gossip-under-test", "privacy": {"delta": 1e-5}, "batch": {"size": "all"}}),
+            rounds=2,
         )
     finally:
         algorithms._makers.pop("gossip-under-test")

@@ -65,7 +65,7 @@ def test_a_wrong_clip_bound_is_found_in_every_engine(monkeypatch, module, factor
     monkeypatch.setattr(module, "gradient_sum", gradient_sum)
     name = module.__name__.rpartition(".")[2]
     target = PrivacyTarget(epsilon=2.0, delta=1e-5)
-    found = audit_algorithm(const_d2p().with_rounds(2), Batch(), 2, trials=1200, privacy=target, engine=name)
+    found = audit_algorithm(const_d2p().with_rounds(2), Batch(size=None), 2, trials=1200, privacy=target, engine=name)
     assert found.holds == (factor == 1.0)
 
 

@@ -133,7 +133,8 @@ def test_canaries_are_shared_parameters(local):
 def test_noise_that_is_recorded_but_missing_is_found(forgotten, correct):
     algorithms.register("gossip-under-test")(lambda: Gossip(forgotten=forgotten))
     try:
-        settings = {"algorithm": "gossip-under-test", "rounds": 4, "batch": {}, "graph": {"name": "ring", "nodes": 4}}
+        sizes = {"rounds": 4, "batch": {"size": "all"}, "graph": {"name": "ring", "nodes": 4}}
+        settings = {"algorithm": "gossip-under-test", **sizes}
         found = audit_one_run(Config.parse(settings), canaries=400)
     finally:
         algorithms._makers.pop("gossip-under-test")
@@ -176,7 +177,7 @@ def test_invalid_settings_are_refused():
 
 
 def test_the_command(tacit):
-    values = ("rounds=25", "batch.size=", "graph.nodes=4", "privacy.epsilon=8")
+    values = ("rounds=25", "batch.size=all", "graph.nodes=4", "privacy.epsilon=8")
     options = [part for pair in values for part in ("--set", pair)]
     ended = tacit("audit", "--one-run", "--canaries", "400", "--json", *options)
     assert ended.code == 0

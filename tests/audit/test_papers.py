@@ -48,7 +48,7 @@ def test_the_same_noise_in_the_local_steps_breaks_the_claim_of_dp_norm():
 
 
 def test_the_audit_command(tacit):
-    arguments = ("audit", "--trials", "400", "--rounds", "2", "--set", "batch.size=")
+    arguments = ("audit", "--trials", "400", "--rounds", "2", "--set", "batch.size=all")
     ended = tacit(*arguments, "--json")
     assert ended.code == 0, ended.err
     found = json.loads(ended.out)

@@ -7,18 +7,25 @@ import pytest
 from tacit.algorithms import algorithms
 from tacit.graph_learning import graph_methods
 from tacit.graphs import graphs
-from tacit.tasks import datasets, models, shards
+from tacit.tasks import datasets, heads, models, shards
 
 
 def test_every_name_is_listed_with_a_description(tacit):
     printed = tacit("list").out
     listed = json.loads(tacit("list", "--json").out)
-    kinds = ["algorithms", "graph learners", "graphs", "models", "data", "shardings"]
-    assert list(listed) == [*kinds, "optional metrics", "experiments"]
-    for names, registry in zip(
-        listed.values(), (algorithms, graph_methods, graphs, models, datasets, shards), strict=False
-    ):
-        assert list(names) == list(registry)
+    kinds = {
+        "algorithms": algorithms,
+        "graph learners": graph_methods,
+        "graphs": graphs,
+        "models": models,
+        "tasks": heads,
+        "data": datasets,
+        "shardings": shards,
+    }
+    assert list(listed) == [*kinds, "metrics of predictions", "optional metrics", "experiments"]
+    for kind, registry in kinds.items():
+        assert list(listed[kind]) == list(registry)
+    assert list(listed["metrics of predictions"])[:3] == ["accuracy", "rmse", "mae"]
     assert "dyn-d2p/table2" in listed["experiments"]
     for names in listed.values():
         for name, line in names.items():
@@ -38,7 +45,13 @@ def test_one_name_is_described_with_its_parameters(tacit):
     assert json.loads(tacit("list", "porter", "--json").out)["defaults"]["compression"] == {}
 
 
+def test_tasks_are_described_with_their_parameters(tacit):
+    assert json.loads(tacit("list", "regression", "--json").out)["defaults"] == {"loss": "squared", "delta": 0.2}
+    assert "class_weights: not set" in tacit("list", "binary").out
+
+
 def test_parameters_that_a_run_sets_are_not_listed(tacit):
+    assert "target" not in json.loads(tacit("list", "counts", "--json").out)["needed"]
     assert "inputs" not in tacit("list", "mlp").out
     assert "rounds" not in json.loads(tacit("list", "dp-norm", "--json").out)["defaults"]
 

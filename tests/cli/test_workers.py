@@ -9,11 +9,14 @@ import time
 from pathlib import Path
 
 import pandas as pd
+import pytest
 import torch
 from safetensors.torch import load_file
 
+from tacit.errors import TacitError
 from tacit.privacy import Ledger
 from tacit.reports import RunRecord
+from tacit.runs import load
 from tests.cli.conftest import NO_TARGET, QUICK, setting
 from tests.helpers import accept_ctrl_c
 
@@ -91,7 +94,20 @@ def test_killed_interrupted_and_resumed_workers_equal_one_process(tacit, tmp_pat
     pages = [RunRecord.read(folder) for folder in (parts[0], one)]
     assert pages[0].releases == pages[1].releases  # from the ledgers of all ranks
     assert (parts[0] / "report.html").is_file()
+    check_model(parts[0], one)
     check_verification(tacit, tmp_path)
+
+
+def check_model(folder, whole):
+    """The leader writes the mean of all nodes; the models of the others' nodes are in their folders."""
+    assert not (folder / "rank-1/model.safetensors").exists()
+    x = torch.rand(3, 1, 8, 8)
+    for node in (None, 0, 4):
+        found, expected = (load(each).trained(node) for each in (folder, whole))
+        assert torch.allclose(found.module(x), expected.module(x), atol=1e-5)
+        assert found.description == expected.description
+    with pytest.raises(TacitError, match="has no model of node 5; it has the nodes 0 to 2, 3 to 4"):
+        load(folder).model(5)
 
 
 def check_verification(tacit, folder):

@@ -173,7 +173,7 @@ def test_a_relation_that_cannot_be_accounted_is_refused(kind, relation):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_draws_what_its_ledger_states(monkeypatch, kind):
-    batch = {"size": 8, "sampling": kind} if sampling_kinds.registered(kind).is_random else {}
+    batch = {"size": 8, "sampling": kind} if sampling_kinds.registered(kind).is_random else {"size": None}
     run = from_config(
         Config.parse(
             {
@@ -192,7 +192,7 @@ def test_a_run_draws_what_its_ledger_states(monkeypatch, kind):
     releases = list(run.task.ledger.releases())
     assert [release.step for release in releases] == sorted(used) == list(range(6))
     for release in releases:
-        population = Population(run.task.sizes, batch.get("size"), run.task.nodes, run.task.noise)
+        population = Population(run.task.sizes, batch["size"], run.task.nodes, run.task.noise)
         stated = release.sampling.scheme(population)
         assert release.sampling.kind == kind
         assert release.sampling.relation == stated.relations[0]

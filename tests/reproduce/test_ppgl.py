@@ -33,7 +33,7 @@ def test_table_1_has_the_published_numbers(tacit):
     assert "| published F1 | published precision |" in (folder / "table.md").read_text()
     line = next(csv.DictReader((folder / "table.csv").read_text().splitlines()))
     assert (line["published"], line["published_relative_error"]) == ("0.651", "0.778")
-    assert "F1 of the edges" in (folder / "report.html").read_text()
+    assert "F1 score" in (folder / "report.html").read_text()
 
 
 def test_table_4_has_the_same_epsilon_per_round_and_at_once(tacit):

@@ -54,9 +54,9 @@ def test_arrays_without_declared_classes_train_without_noise_only():
         ({"size": 16, "relation": "replace-one"}, "index"),
         ({"size": 16, "sampling": "without-replacement"}, "index"),
         ({"size": 16, "sampling": "permutation"}, "index"),
-        ({}, "content"),
-        ({"sampling": "permutation"}, "content"),  # without a size, all records are in every batch
-        ({"relation": "replace-one"}, "index"),
+        ({"size": "all"}, "content"),
+        ({"size": "all", "sampling": "permutation"}, "content"),  # all records are in every batch
+        ({"size": "all", "relation": "replace-one"}, "index"),
     ],
 )
 def test_files_and_arrays_are_split_as_the_relation_needs(file, batch, split):

@@ -56,8 +56,10 @@ def test_train_with_model_dataset_and_graph():
 def test_loss_without_accuracy():
     model = tacit.Model.from_loss(lambda w, x, y: ((w - x) ** 2).sum() / 2, torch.zeros(3))
     run = quick(model, blob_data())
-    assert run.history[-1]["accuracy"] is None
+    assert "accuracy" not in run.history[-1]
     assert run.result()["accuracy"] is None
+    assert run.result()["task"] == "own loss"
+    assert run.result()["metrics"] == {"loss": run.history[-1]["loss"]}
     assert run.history[-1]["loss"] > 0
 
 

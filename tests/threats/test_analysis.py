@@ -161,7 +161,7 @@ def test_other_algorithms_have_the_eavesdroppers_bound_against_everyone(name):
         "model": {"name": "logistic", "biases": "share" in WITHOUT_MIXING_BOUND[name]},
         "graph": {"name": "complete", "nodes": 4},
         "algorithm": {"name": name, **WITHOUT_MIXING_BOUND[name]},
-        "batch": {},
+        "batch": {"size": "all"},
         "privacy": {"epsilon": 2.0},
     }
     run = from_config(Config.parse(config))
@@ -264,7 +264,7 @@ def test_random_rounds_are_analysed_one_by_one():
     graph = graphs.build("one-peer-exponential", {"nodes": 4})
     config = {"rounds": 8, "graph": {"name": "one-peer-exponential", "nodes": 4, "drop_links": 0.5}}
     run = from_config(
-        Config.parse({**config, "algorithm": {"name": "const-d2p", "noise_multiplier": 3.0}, "batch": {}})
+        Config.parse({**config, "algorithm": {"name": "const-d2p", "noise_multiplier": 3.0}, "batch": {"size": "all"}})
     )
     no_drops = a_run(graph=graph, rounds=8)
     assert run.network.graph.period is None

@@ -11,7 +11,7 @@ from tacit.graphs import from_matrices, graphs
 from tacit.networks import Simulated
 from tacit.privacy import Coalition, ModelHolder, Noise, mu_to_epsilon, plan
 from tacit.runs import Batch, Run
-from tacit.tasks import Dataset, Model, Task
+from tacit.tasks import Dataset, Model, Target, Task
 from tacit.threats import analyse_threats
 from tacit.threats.accounting import leverages_of
 from tacit.threats.rounds import mixing_rounds
@@ -20,7 +20,7 @@ from tests.helpers import run_rounds
 DELTA, ROUNDS, TRIALS = 1e-5, 6, 6000
 NOISE = 1.2
 DIRECTION = torch.tensor([0.8, 0.6, 0.0], dtype=torch.float64)  # of the canary's gradient in `canary_task`
-FULL_BATCH = Batch()
+FULL_BATCH = Batch(size=None)
 ONE_PEER = graphs.build("one-peer-exponential", {"nodes": 8})
 
 
@@ -133,7 +133,7 @@ def relayed(trials, noise, seed=0):
     held[:, 0, 0], held[:, 1] = np.where(included, 1, 2), 3
     task = Task(
         model,
-        Dataset("relay", x, y, x, y, 2),
+        Dataset("relay", x, y, x, y, Target.of_classes(2)),
         list(held.reshape(-1, RECORDS)),
         relation="replace-one",
         noise=Noise.from_seed(seed),

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
 Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -77,8 +77,10 @@ def _lower_bounds(
     true: Counts, positives: int, false: Counts, negatives: int, delta: float, confidence: float
 ) -> Array:
     error = (1 - confidence) / 2
-    least_tpr = np.where(true > 0, stats.beta.ppf(error, np.maximum(true, 1), positives - true + 1), 0.0)
-    most_fpr = np.where(false < negatives, stats.beta.ppf(1 - error, false + 1, np.maximum(negatives - false, 1)), 1.0)
+    least_tpr = np.where(true > 0, special.betaincinv(np.maximum(true, 1), positives - true + 1, error), 0.0)
+    most_fpr = np.where(
+        false < negatives, special.betaincinv(false + 1, np.maximum(negatives - false, 1), 1 - error), 1.0
+    )
     bounds: Array = np.log(np.maximum(least_tpr - delta, 1e-300) / most_fpr).clip(min=0.0)
     return bounds
 

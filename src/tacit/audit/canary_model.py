@@ -10,9 +10,10 @@ from torch import Tensor
 
 from tacit.audit.bounds import Flags
 from tacit.audit.canary_task import CANARY_SCALE
+from tacit.errors import TacitError
 from tacit.privacy import Relation
 from tacit.runs import UserParts
-from tacit.tasks import Clip, Layout, Model, Task
+from tacit.tasks import Clip, Layout, Model, Target, Task
 from tacit.tasks.gradients import FunctionObjective
 
 
@@ -104,12 +105,13 @@ def plant_canaries(task: Task, included: Flags, node: int, relation: Relation) -
     is replaced by a record without gradient. For replace-one, its opposite replaces it.
     """
     data, count = task.data, len(included)
+    if data.target.kind != "class":
+        raise TacitError(f"canaries need a task with classes, got targets of kind {data.target.kind}")
     model = CanaryModel(task.model, data.classes, count, relation)
     y = torch.from_numpy(data.classes + 2 * np.arange(count) + ~included)
     x = data.x[task.shards[node][:1]].expand(count, *data.inputs)  # any valid input: a canary's loss ignores it
-    extended = replace(
-        data, x=torch.cat([data.x, x]), y=torch.cat([data.y, y]), classes=data.classes + 2 * count, name="canaries"
-    )
+    target = Target.of_classes(data.classes + 2 * count)
+    extended = replace(data, x=torch.cat([data.x, x]), y=torch.cat([data.y, y]), target=target, name="canaries")
     shards = list(task.shards)
     shards[node] = np.concatenate([shards[node][count:], len(data.y) + np.arange(count)])
     return UserParts(data=extended, sharding=shards, model=model)

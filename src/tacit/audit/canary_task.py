@@ -13,7 +13,7 @@ from tacit.algorithms import Algorithm
 from tacit.audit.bounds import Flags
 from tacit.privacy import Noise
 from tacit.runs import Batch
-from tacit.tasks import Dataset, Model, Task
+from tacit.tasks import Dataset, Model, Target, Task
 from tacit.tasks.gradients import Engine
 
 ABSENT, _CANARY, _OPPOSITE, _OTHER = range(4)  # records of the canary data set
@@ -88,4 +88,4 @@ def _canary_model(algorithm: Algorithm[Any], other_gradient: float, engine: Engi
         zero = torch.zeros(x.shape[1], dtype=torch.float64)
         model = Model.from_loss(lambda w, x, y: (w * x).sum(), zero, shared=len(direction), bounds=algorithm.bounds)
     y = torch.tensor([0, 1, 0, 1])  # the loss ignores labels
-    return model, Dataset("canaries", x, y, x, y, 2)
+    return model, Dataset("canaries", x, y, x, y, Target.of_classes(2))

@@ -21,8 +21,8 @@ from tacit.audit.message_log import LoggedMessage, MessageLog, SimulationLog
 from tacit.audit.release_inputs import ReleaseInputs
 from tacit.privacy import Privacy, Release, plan
 from tacit.runs import Config, Row, Run, RunFolder, UserParts, from_config, storage
-from tacit.runs.metrics import metric, metrics
-from tacit.tasks import Dataset
+from tacit.runs.metrics import Utility, metric, metrics
+from tacit.tasks import Dataset, Target
 
 _TIMES = ("wall_seconds", "seconds")
 _GIVEN = ("out", "data", "sharding")  # keys of configs and results that state what the check itself sets
@@ -91,6 +91,11 @@ class _CheckedRun(Run):
     def _measure(self) -> Row:
         with self.network.paused():
             return super()._measure()
+
+    @property
+    def utility(self) -> Utility:
+        with self.network.paused():
+            return super().utility
 
 
 @dataclass(frozen=True)
@@ -167,6 +172,7 @@ class _Observed:
             return
         covers_models = bool(self.run.privacy.covers_models)
         hidden = {name for name in self.run.history[0] if not _is_covered(name, covers_models)}
+        measured = set() if covers_models else {"metrics", "confusion"}
         for name in self.run.history[0].keys() - hidden:
             if [row[name] for row in self.run.history] != [row[name] for row in other.run.history]:
                 yield f"the metric {name} depends on the records other than through releases"
@@ -175,7 +181,7 @@ class _Observed:
         if self.run.algorithm.privacy.covers_traces and self.run.trace != other.run.trace:
             yield "the traces depend on the records, and the algorithm's plan does not declare it (covers_traces)"
         for name in sorted(path.name for path in self.folder.iterdir() if path.suffix in (".json", ".toml")):
-            mine, theirs = (_public(run.folder / name, hidden) for run in (self, other))
+            mine, theirs = (_public(run.folder / name, hidden | measured) for run in (self, other))
             if mine != theirs:
                 yield f"the file {name} depends on the records other than through releases"
 
@@ -203,7 +209,17 @@ def _other_records(data: Dataset) -> Dataset:
     """A data set of the same shape and type whose training records are all different."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(data.x.shape, generator=generator) * data.x.abs().max().clamp(min=1) + 0.5
-    return replace(data, x=x, y=(data.y + 1) % data.classes)
+    return replace(data, x=x, y=_other_targets(data.y, data.target))
+
+
+def _other_targets(y: Tensor, target: Target) -> Tensor:
+    """Valid targets that all differ from y."""
+    if target.kind == "class":
+        return (y + 1) % target.classes
+    if target.kind == "labels":
+        return 1 - y
+    low, high = (-1.0, 1.0) if target.range is None or target.kind == "number" else target.range
+    return torch.where(y < (low + high) / 2, high, low).to(y.dtype)
 
 
 def _facts(release: Release) -> tuple[Any, ...]:

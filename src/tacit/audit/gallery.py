@@ -32,7 +32,7 @@ class GalleryEntry(NamedTuple):
     """
 
     broken: type[CorrectGossip]
-    batch: Batch = Batch()
+    batch: Batch = Batch(size=None)
     records: int = 2
     other_gradient: float = 0.0
     rounds: int = 4
@@ -59,7 +59,7 @@ GALLERY: dict[str, GalleryEntry] = {
     "fresh noise per neighbour": GalleryEntry(FreshNoisePerNeighbour),
     "missing batch factor": GalleryEntry(MissingBatchFactor, records=4),
     "batch clipping": GalleryEntry(BatchClipping, records=4),
-    "halved sensitivity": GalleryEntry(HalvedSensitivity, Batch(relation="replace-one")),
+    "halved sensitivity": GalleryEntry(HalvedSensitivity, Batch(size=None, relation="replace-one")),
     "shuffled as Poisson": GalleryEntry(
         ShuffledAsPoisson, _PERMUTATION, 12, rounds=12, multiplier=0.25, correct_batch=_POISSON
     ),
@@ -68,6 +68,6 @@ GALLERY: dict[str, GalleryEntry] = {
     "resent with fresh noise": GalleryEntry(ResentWithFreshNoise),
     "shared seed": GalleryEntry(SharedSeed),
     "split by rank": GalleryEntry(SplitByRank, records=5, other_gradient=-1.0),
-    "all records as a batch": GalleryEntry(AllRecordsAsABatch, _POISSON, 12, correct_batch=Batch()),
+    "all records as a batch": GalleryEntry(AllRecordsAsABatch, _POISSON, 12, correct_batch=Batch(size=None)),
     "sent before the release": GalleryEntry(SentBeforeTheRelease),
 }

@@ -22,7 +22,7 @@ from tacit.errors import TacitError
 from tacit.graph_learning import GraphLearningRun, GraphMethod, GraphObserver, Signals, graph_methods, pair_vertices
 from tacit.graphs import ring
 from tacit.privacy import Noise
-from tacit.runs import apply_setting
+from tacit.runs import apply_settings
 
 _VERTICES = 16
 _OTHER_CLIENTS = 8  # clients that are not attacked
@@ -159,10 +159,8 @@ def audit_named_learner(name: str, settings: Iterable[str], **options: Any) -> T
     >>> audit_named_learner("ppgl", ["release=rounds", "K=1", "epsilon=2"], trials=400, rounds=2).holds
     True
     """
-    given: dict[str, Any] = {}
+    given = apply_settings({}, settings)
     learner: Any = graph_methods[name]
-    for setting in settings:
-        given = apply_setting(given, setting)
     accepted = (*_AUDIT_SETTINGS, *(field.name for field in fields(learner)))
     for key, value in given.items():
         if key not in accepted:

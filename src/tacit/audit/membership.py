@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
-from scipy.special import gammaln
+from scipy import special
 
 from tacit.audit.attack import whiten
 from tacit.audit.bounds import Array, Counts, Flags
@@ -42,7 +41,7 @@ class MembershipGuesses(NamedTuple):
         if not self.correct:
             return 1.0
         r, v, k = self.guesses, self.correct, np.arange(self.guesses + 1)
-        log_choose = gammaln(r + 1) - gammaln(k + 1) - gammaln(r - k + 1)
+        log_choose = special.gammaln(r + 1) - special.gammaln(k + 1) - special.gammaln(r - k + 1)
         logs = log_choose + k * epsilon - r * np.logaddexp(0.0, epsilon)  # log P[W = k]: P itself may underflow
         log_beta, log_rest = np.logaddexp.reduce(logs[v:]), np.logaddexp.reduce(logs[:v])
         delta_term = self.canaries * delta / v * np.exp(min(log_beta + log_rest - logs[v], _MAX_EPSILON))
@@ -99,7 +98,7 @@ def _best_counts(canaries: int, mu: float, confidence: float) -> Counts:
     among_highest, among_lowest = _correct(rng.normal(mu * included), included, counts)
     correct, guesses = among_highest[:, None] + among_lowest, counts[:, None] + counts
     least_rate = np.where(
-        correct > 0, stats.beta.ppf(1 - confidence, np.maximum(correct, 1), guesses - correct + 1), 0.0
+        correct > 0, special.betaincinv(np.maximum(correct, 1), guesses - correct + 1, 1 - confidence), 0.0
     )
     return counts[list(np.unravel_index(least_rate.argmax(), least_rate.shape))]
 

@@ -48,7 +48,7 @@ def refute_dyn_d2p(trials: int = 200_000) -> Refutation:
 def refute_dpps(trials: int = 20_000) -> Refutation:
     """Noise scaled to a sensitivity that is estimated from the data: the amount of noise reveals the data."""
     algorithm = SGPDP(sensitivity="estimated", noise_rate=1.0, b=1.0).with_rounds(1)
-    result = audit_algorithm(algorithm, Batch(), 2, trials=trials, privacy=PrivacyTarget(delta=1e-5))
+    result = audit_algorithm(algorithm, Batch(size=None), 2, trials=trials, privacy=PrivacyTarget(delta=1e-5))
     return Refutation("one round, b = 1, γ_n = 1, the data of a node against nearly zero data", result)
 
 
@@ -59,7 +59,7 @@ def refute_dp_norm(
     sampling, delta = Sampling("none", np.ones(1), "replace-one"), 1e-3
     algorithm = DPNorm(inner_noise=inner, smoothness=0.5).with_rounds(rounds)
     noised = algorithm.with_noise(algorithm.privacy.paper_noise(sampling, 1.0, delta)[0])
-    result = audit_algorithm(noised, Batch(), 1, trials=trials, privacy=PrivacyTarget(delta=delta))
+    result = audit_algorithm(noised, Batch(size=None), 1, trials=trials, privacy=PrivacyTarget(delta=delta))
     return Refutation(f"{rounds} rounds, μ, α and K as published, one record per node", result)
 
 

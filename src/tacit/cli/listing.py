@@ -22,19 +22,20 @@ def list_(
     name: Annotated[str | None, typer.Argument(help="Describe only this name, with its parameters.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """List algorithms, graphs, models, data, shardings, metrics and experiments, or describe one of them."""
+    """List algorithms, graphs, models, tasks, data, shardings, metrics and experiments, or describe one of them."""
     from tacit.algorithms import algorithms
     from tacit.graph_learning import graph_methods
     from tacit.graphs import graphs
     from tacit.reproduce import available_experiments, read_experiment
-    from tacit.runs.metrics import metrics, optional_metrics
-    from tacit.tasks import datasets, models, shards
+    from tacit.runs.metrics import PredictionMetric, all_metrics, metrics, optional_metrics
+    from tacit.tasks import datasets, heads, models, shards
 
     registries: dict[str, Registry[Any]] = {
         "algorithms": algorithms,
         "graph learners": graph_methods,
         "graphs": graphs,
         "models": models,
+        "tasks": heads,
         "data": datasets,
         "shardings": shards,
     }
@@ -48,6 +49,8 @@ def list_(
         _one(name, found, read_experiment(experiments[name]).about if found is None else "", as_json)
         return
     kinds = {kind: registry.describe() for kind, registry in registries.items()}
+    predicted = [each.name for each in all_metrics() if isinstance(each, PredictionMetric)]
+    kinds["metrics of predictions"] = {each: metrics.describe()[each] for each in predicted}
     kinds["optional metrics"] = {each: metrics.describe()[each] for each in optional_metrics()}
     kinds["experiments"] = {each: read_experiment(path).title for each, path in experiments.items()}
     if as_json:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
@@ -15,6 +18,26 @@ _out = Console()
 def print_line(line: str) -> None:
     """Print one line on standard output, unchanged. Only a terminal wraps it."""
     _out.print(line, highlight=False, markup=False, soft_wrap=True, emoji=False)
+
+
+@contextmanager
+def show_preparation(what: str) -> Iterator[None]:
+    """Show that something is prepared, and print what reading a table reports, such as the memory that it needs."""
+    log, handler = logging.getLogger("tacit.tasks.data"), _ErrHandler()
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        with err.status(what):
+            yield
+    finally:
+        log.setLevel(level)
+        log.removeHandler(handler)
+
+
+class _ErrHandler(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        err.print(record.getMessage(), highlight=False, markup=False, soft_wrap=True, emoji=False)
 
 
 def print_json(value: dict[str, Any]) -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tacit.privacy import Privacy, rounded_up
+
+if TYPE_CHECKING:
+    from tacit.runs import ModelPrivacy
 
 _MODELS_NOT_COVERED = "; the models and results measured on them are not covered"
 _RELATIONS = {"add-remove": "add or remove one", "replace-one": "replace one"}
@@ -26,3 +31,11 @@ def privacy_line(privacy: Privacy) -> str:
 def simulation_line(seed: int) -> str:
     """Return the warning that the noise is public."""
     return f"SIMULATION: the noise is derived from seed {seed}, so this run protects nobody."
+
+
+def model_privacy_line(privacy: ModelPrivacy) -> str:
+    """Return the ε that covers a model, or why none does, in one line."""
+    if not privacy.covered:
+        return f"No ε covers this model: {privacy.reason}"
+    line = privacy_line(privacy.as_privacy())
+    return line if privacy.protects == "all nodes" else f"{line}, for the records of this site"

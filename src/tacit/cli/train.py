@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tacit.cli.app import INTERRUPTED, app
-from tacit.cli.output import err, print_json, print_line
+from tacit.cli.output import err, print_json, print_line, show_preparation
 from tacit.cli.privacy_lines import privacy_line, simulation_line
 from tacit.errors import TacitError
 
@@ -70,7 +70,7 @@ def train(
             if as_json:
                 print_json(result)
             else:
-                _print_result(run, result, verbose)
+                _print_result(run, verbose)
     if run.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -96,9 +96,9 @@ def _new(path: Path | None, settings: list[str], out: Path | None, ranks: Proces
 
     config = Config.load(path, settings)
     refuse_graph_method(config)
-    if config.noise == "secret":
-        err.print("Secret noise: it is not stored, so this run cannot be resumed if it stops.", highlight=False)
     folder = out or storage.unused_folder(Path("runs"), config.name or (path.stem if path else "run"))
+    if config.noise == "secret":
+        err.print(f"Secret noise: keep {folder} private until the run has ended.", highlight=False)
     if ranks is None or ranks.is_leader:
         storage.check_new_folder(folder)
     if ranks is not None:
@@ -115,13 +115,19 @@ def _stopped(folder: Path, extend: int, ranks: ProcessGroup | None) -> Run:
         raise TacitError(f"{folder} is not a run folder: {config} is missing")
     with _preparing("Preparing data, graph and the saved state", ranks):
         return from_config(
-            Config.load(config), ranks=ranks, out=folder, resume=True, extend=extend, observers=_observers(ranks)
+            Config.load(config),
+            ranks=ranks,
+            out=folder,
+            resume=True,
+            extend=extend,
+            observers=_observers(ranks),
+            secret_noise=True,
         )
 
 
 def _preparing(what: str, ranks: ProcessGroup | None) -> AbstractContextManager[object]:
     quiet = ranks is not None and not ranks.is_leader
-    return nullcontext() if quiet else err.status(what)
+    return nullcontext() if quiet else show_preparation(what)
 
 
 def _observers(ranks: ProcessGroup | None) -> list[Observer]:
@@ -134,13 +140,11 @@ def _observers(ranks: ProcessGroup | None) -> list[Observer]:
     return [*bar, ReportPage(), *interrupt]
 
 
-def _print_result(run: Run, result: dict[str, Any], verbose: bool) -> None:
-    from tacit.runs.metrics import headline
-
+def _print_result(run: Run, verbose: bool) -> None:
     if run.stopped:
         print_line(f"Stopped: {run.stopped}")
     nodes = run.network.graph.nodes
-    print_line(f"{run.algorithm.title}, {nodes} nodes, {run.t} rounds: {headline(result)}")
+    print_line(f"{run.algorithm.title}, {nodes} nodes, {run.t} rounds: {run.utility.headline}")
     print_line(privacy_line(run.privacy))
     if run.task.noise.simulated and run.privacy.guaranteed is not None:
         print_line(simulation_line(run.config["seed"]))
@@ -149,9 +153,7 @@ def _print_result(run: Run, result: dict[str, Any], verbose: bool) -> None:
     if verbose:
         _print_statement(run)
     print_line(f"Results: {run.out}. Report: {run.out}/report.html")
-    if run.interrupted and not run.task.noise.reproducible:
-        print_line("This run cannot be resumed: its noise is secret and is not stored.")
-    elif run.interrupted:
+    if run.interrupted:
         workers = f" --workers {run.coordinator.processes}" if run.coordinator.processes > 1 else ""
         print_line(f"To resume: tacit train --resume {run.out}{workers}")
 

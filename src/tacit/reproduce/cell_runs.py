@@ -63,12 +63,10 @@ def run_cell(cell: ExperimentCell) -> Result:
         error = str(failure)
     if run.interrupted:
         raise KeyboardInterrupt
-    last = run.result() if error is None else {"accuracy": None, "loss": None, "privacy": run.planned().as_dict()}
+    last = run.result() if error is None else {"privacy": run.planned().as_dict()}
     return {
         "title": cell.title,
-        "accuracy": last["accuracy"],
-        "loss": last["loss"],
-        "privacy": last["privacy"],
+        **{key: last.get(key) for key in ("accuracy", "loss", "metrics", "privacy")},
         "history": run.history,
         "trace": run.trace,
         "seconds": round(time.monotonic() - began, 1),
@@ -89,7 +87,7 @@ def ensure_folder(folder: Path) -> None:
 def _outcome(result: Result) -> str:
     if has_failed(result):
         return "failed"
-    measured: Mapping[str, float | None] = result.get("scores") or result
+    measured: Mapping[str, float | None] = result.get("scores") or result.get("metrics") or result
     first = next(each for each in all_metrics() if measured.get(each.name) is not None)
     return f"{first.short} {first.text(measured[first.name])}"
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,10 @@ from tacit.reproduce.cells import ExperimentCell, expand_cells
 from tacit.reproduce.experiment import Experiment, TuningPlan
 from tacit.reproduce.settings import AxisValues, Settings, merge_settings, nested_setting, select_values
 from tacit.runs import storage
+from tacit.runs.metrics import Metric, Result, headline_metrics
 
 _TRY_AXIS = "try"
-_OUTCOME_KEYS = ("accuracy", "error")
+_ERROR = "error"
 
 
 def tuning_cells(experiment: Experiment) -> list[ExperimentCell]:
@@ -46,14 +49,33 @@ def tune_experiment(experiment: Experiment, out: Path, jobs: int) -> dict[str, A
     """Run the search. Write all tries to tuning.json, and the best settings, as `[[adjust]]`, to tuned.toml."""
     cells = tuning_cells(experiment)
     results = run_cells(cells, out / "cells", jobs)
-    tries = [{**cell.labels, **{key: results[cell.key][key] for key in _OUTCOME_KEYS}} for cell in cells]
+    main = _main_metric(list(results.values()))
+    tries = [_try(cell, results[cell.key], main) for cell in cells]
     plan = _tuning_plan(experiment)
-    best = [max(group, key=lambda each: each["accuracy"] or 0.0) for group in _group_by_labels(tries)]
-    adjust = [{"when": _labels(each), "set": _random_tries(plan, each[plan.over])[each[_TRY_AXIS]]} for each in best]
+    best = [max(group, key=partial(_quality, main)) for group in _group_by_labels(tries, main)]
+    adjust = [
+        {"when": _labels(each, main), "set": _random_tries(plan, each[plan.over])[each[_TRY_AXIS]]} for each in best
+    ]
     summary = {"tries": tries, "best": best, "adjust": adjust, "out": str(out)}
     storage.write_json(out / "tuning.json", summary)
     storage.write(out / "tuned.toml", tomli_w.dumps({"adjust": adjust}).encode())
     return summary
+
+
+def _main_metric(results: Sequence[Result]) -> Metric:
+    """The main metric of the experiment's task, by which tries are compared."""
+    measured = next((result["metrics"] for result in results if result.get("metrics")), {"accuracy": None})
+    return headline_metrics(measured)[0]
+
+
+def _try(cell: ExperimentCell, result: Result, main: Metric) -> dict[str, Any]:
+    value = (result.get("metrics") or result).get(main.name)
+    return {**cell.labels, main.name: value, _ERROR: result[_ERROR]}
+
+
+def _quality(main: Metric, line: dict[str, Any]) -> float:
+    value: float | None = line[main.name]
+    return -math.inf if value is None else value if main.higher_is_better else -value
 
 
 def _tuning_plan(experiment: Experiment) -> TuningPlan:
@@ -77,12 +99,12 @@ def _random_tries(plan: TuningPlan, label: str) -> AxisValues:
     return tries
 
 
-def _labels(line: dict[str, Any]) -> dict[str, str]:
-    return {key: value for key, value in line.items() if key not in (_TRY_AXIS, *_OUTCOME_KEYS)}
+def _labels(line: dict[str, Any], main: Metric) -> dict[str, str]:
+    return {key: value for key, value in line.items() if key not in (_TRY_AXIS, main.name, _ERROR)}
 
 
-def _group_by_labels(lines: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+def _group_by_labels(lines: Sequence[dict[str, Any]], main: Metric) -> list[list[dict[str, Any]]]:
     groups: dict[tuple[tuple[str, str], ...], list[dict[str, Any]]] = {}
     for line in lines:
-        groups.setdefault(tuple(_labels(line).items()), []).append(line)
+        groups.setdefault(tuple(_labels(line, main).items()), []).append(line)
     return list(groups.values())

@@ -2,25 +2,23 @@
 
 from tacit.runs import storage
 from tacit.runs.build import from_config
+from tacit.runs.canonical import flat_settings
 from tacit.runs.checkpoint import Checkpoint
-from tacit.runs.config import (
-    EXAMPLE_CONFIG,
+from tacit.runs.config import EXAMPLE_CONFIG, Config
+from tacit.runs.config_file import apply_settings, read_toml, validate_section
+from tacit.runs.config_sections import (
     PART_SECTIONS,
     PYTHON_OBJECT_PREFIX,
     Batch,
-    Config,
     ConfigSection,
     DropoutKeys,
     NamedPart,
     PrivacyTarget,
     RegularisationKeys,
     SharingKeys,
-    apply_setting,
-    read_toml,
-    validate_section,
 )
 from tacit.runs.evaluator import Evaluator
-from tacit.runs.finished_run import FinishedRun, has_ended, require_files
+from tacit.runs.finished_run import FinishedRun, has_ended, load, require_files
 from tacit.runs.observer import Observer, Row
 from tacit.runs.parallel import run_in_parallel
 from tacit.runs.parts import (
@@ -32,6 +30,17 @@ from tacit.runs.parts import (
     build_model,
     build_task,
     check_names,
+)
+from tacit.runs.prediction import (
+    EXPORT_SUFFIXES,
+    ModelDescription,
+    ModelPrivacy,
+    PredictionWriter,
+    RecordFile,
+    TrainedModel,
+    covers_models,
+    export_model,
+    write_model,
 )
 from tacit.runs.privacy_meter import PrivacyMeter, finite_or_none
 from tacit.runs.privacy_target import apply_privacy_target
@@ -47,6 +56,7 @@ from tacit.runs.workers import SynchronisedInterrupt, launch_workers
 
 __all__ = [
     "EXAMPLE_CONFIG",
+    "EXPORT_SUFFIXES",
     "PART_SECTIONS",
     "PYTHON_OBJECT_PREFIX",
     "Batch",
@@ -56,11 +66,15 @@ __all__ = [
     "DropoutKeys",
     "Evaluator",
     "FinishedRun",
+    "ModelDescription",
+    "ModelPrivacy",
     "NamedPart",
     "Observer",
+    "PredictionWriter",
     "PrivacyMeter",
     "PrivacyTarget",
     "ProgressBar",
+    "RecordFile",
     "RecordedFacts",
     "RegularisationKeys",
     "Row",
@@ -68,10 +82,11 @@ __all__ = [
     "RunFolder",
     "SharingKeys",
     "SynchronisedInterrupt",
+    "TrainedModel",
     "UserParts",
     "Verification",
     "apply_privacy_target",
-    "apply_setting",
+    "apply_settings",
     "batch_relation",
     "build_algorithm",
     "build_data",
@@ -80,11 +95,15 @@ __all__ = [
     "build_task",
     "check_intact",
     "check_names",
+    "covers_models",
+    "export_model",
     "fingerprint",
     "finite_or_none",
+    "flat_settings",
     "from_config",
     "has_ended",
     "launch_workers",
+    "load",
     "load_private_key",
     "load_public_key",
     "progress_counter",
@@ -100,4 +119,5 @@ __all__ = [
     "storage",
     "validate_section",
     "verify",
+    "write_model",
 ]

@@ -58,13 +58,14 @@ def from_config(
             ledger, so that a later call without `extend` continues the extended run.
         observers: Notified after the run's folder.
         secret_noise: Whether a config with `noise = "secret"` is accepted. The run is then added to the records
-            ledger before its first release. Simulations leave it out.
+            ledger before its first release. Its key is in `out` until the run has ended, so that it can be resumed.
+            Simulations leave it out.
 
     Raises:
         TacitError: The config is invalid, or the run cannot be kept or resumed in `out`.
     """
     coordinator = Coordinator() if ranks is None else ClusterCoordinator(ranks)
-    check_secret_noise(config, accepted=secret_noise, resume=resume, processes=coordinator.processes)
+    check_secret_noise(config, accepted=secret_noise, processes=coordinator.processes)
     parts = parts or UserParts()
     complete = _complete(config, parts)
     config = resolved_config(config, parts)
@@ -74,10 +75,13 @@ def from_config(
         raise TacitError(f"extend = {extend} continues a run, so it needs resume and the folder of the run")
     if out is None:
         return _assemble(config, complete, network, coordinator, Ledger(), observers)
-    folder = RunFolder.open(out, coordinator) if resume else RunFolder.create(out, coordinator)
+    secret = config.noise == "secret"
+    opened = RunFolder.open if resume else RunFolder.create
+    folder = opened(out, coordinator, secret=secret)
     try:
         rounds = folder.extend(config.rounds, extend)
-        run = _assemble(config, complete, network, coordinator, folder.ledger, [folder, *observers], rounds)
+        observers = [folder, *observers]
+        run = _assemble(config, complete, network, coordinator, folder.ledger, observers, rounds, folder.noise)
         folder.begin(run)
     except BaseException:
         folder.discard()
@@ -104,7 +108,10 @@ def _complete(config: Config, parts: UserParts) -> _Complete:
     data = parts.data or build_data(config.data, batch_relation(config.batch))
     shards = parts.sharding or build_shards(config.sharding, data, graph.nodes, config.seed)
     check_shards(shards, len(data.y), graph.nodes)
-    model = build_model(config, data, algorithm) if parts.model is None else adapt_model(parts.model, algorithm)
+    if parts.model is None:
+        model = build_model(config, data, algorithm, parts.task)
+    else:
+        model = adapt_model(parts.model, config, data, algorithm, parts.task)
     return _Complete(algorithm, graph, data, shards, model)
 
 
@@ -116,22 +123,26 @@ def _assemble(
     ledger: Ledger,
     observers: Sequence[Observer],
     rounds: int | None = None,
+    secret: Noise | None = None,
 ) -> Run:
-    """The run of the nodes that `network` hosts; of an extended run, `rounds` are all its rounds."""
+    """The run of the nodes that `network` hosts; of an extended run, `rounds` are all its rounds.
+
+    `secret` is noise whose key is in the folder of the run. Secret noise without a folder has a key in memory only.
+    """
     rounds = rounds or config.rounds
     if rounds > config.rounds:
         parts.algorithm.check_extension(rounds)
     spread = coordinator.processes > 1
     # Noise is calibrated for all nodes; a process of a cluster then hosts its own nodes, with its own ledger.
     whole_ledger = Ledger() if spread else ledger
-    noise = Noise.from_system() if config.noise == "secret" else Noise.from_seed(config.seed)
+    noise = secret or (Noise.from_system() if config.noise == "secret" else Noise.from_seed(config.seed))
     task = build_task(config, parts.model, parts.data, parts.shards, noise=noise, ledger=whole_ledger)
     algorithm, budget = apply_privacy_target(parts.algorithm, task, parts.graph, config.privacy, rounds)
     if spread:
         task, budget = task.host(network.nodes.tolist(), ledger), budget and budget.for_nodes(network.nodes)
     ledger.budget = budget
     target = config.privacy
-    reserve_records(task, algorithm, target.delta, target.population, target.population_budget)
+    reserve_records(task, algorithm, target.delta, target.population, target.population_budget, rounds)
     return Run(
         task,
         algorithm,

@@ -42,6 +42,20 @@ def settings_differences(recorded: Mapping[str, Any], given: Mapping[str, Any]) 
     return [f"{key} is {_shown(one, key)} in the ledger, {got[key]}" for key in changed]
 
 
+def flat_settings(config: dict[str, Any]) -> dict[str, str]:
+    """A config as `section.key` and value, as `--set` takes them.
+
+    >>> flat_settings({"rounds": 5, "graph": {"name": "ring", "nodes": 4}})
+    {'rounds': '5', 'graph.name': 'ring', 'graph.nodes': '4'}
+    """
+    settings: dict[str, str] = {}
+    for key, value in config.items():
+        parts = {f"{key}.{name}": part for name, part in value.items()} if isinstance(value, dict) else {key: value}
+        for name, part in parts.items():
+            settings[name] = part if isinstance(part, str) else json.dumps(part).replace("Infinity", "inf")
+    return settings
+
+
 def _flattened(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in table.items():
         if isinstance(value, Mapping):

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
+
+from torch import nn
 
 from tacit.errors import TacitError
 from tacit.privacy import Privacy
 from tacit.runs import storage
 from tacit.runs.observer import Row
+from tacit.runs.prediction import TrainedModel, TrainedRun, trained_in_folder
 from tacit.runs.storage import CONFIG_FILE, HISTORY_FILE, RESULT_FILE, TRACE_FILE
 from tacit.runs.verification import Verification, verify
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 @dataclass(frozen=True, kw_only=True)
-class FinishedRun:
+class FinishedRun(TrainedRun):
     """What a run folder contains after the run has ended.
 
     Attributes:
         result: The content of result.json.
         privacy: The privacy of the run, from result.json.
         verification: The verification of the folder; None right after the run, by the process that has run it.
-        history: One row per evaluation.
+        evaluations: The rows of history.csv, one per evaluation.
+        given: The module of a run whose model is not part of Tacit; see `load`.
         trace: One row per round of what the algorithm traces; most algorithms trace nothing.
     """
 
@@ -30,9 +37,10 @@ class FinishedRun:
     config: dict[str, Any]
     result: dict[str, Any]
     privacy: Privacy
-    history: list[Row]
+    evaluations: list[Row]
     trace: list[Row]
     verification: Verification | None = None
+    given: nn.Module | str | None = None
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -61,7 +69,7 @@ class FinishedRun:
                 config=storage.read_table(folder / CONFIG_FILE),
                 result=result,
                 privacy=Privacy(**result["privacy"]),
-                history=[row for row in storage.read_history(folder / HISTORY_FILE) if row["round"] <= rounds],
+                evaluations=[row for row in storage.read_history(folder / HISTORY_FILE) if row["round"] <= rounds],
                 trace=[row for row in _read_trace(folder / TRACE_FILE) if row["round"] <= rounds],
                 **cls.read_more(folder, result),
             )
@@ -74,9 +82,40 @@ class FinishedRun:
         return {}
 
     @property
+    def history(self) -> pd.DataFrame:
+        """One row per evaluation, as a pandas DataFrame."""
+        import pandas as pd  # slow to import
+
+        return pd.DataFrame(self.evaluations)
+
+    def trained(self, node: int | None = None) -> TrainedModel:
+        return trained_in_folder(self.folder, node, self.given)
+
+    @property
     def is_site(self) -> bool:
         """Whether the run is that of one site: all numbers are those of its own node."""
         return self.result.get("site") is not None
+
+
+def load(folder: str | Path, *, verify: bool = True, model: nn.Module | str | None = None) -> FinishedRun:
+    """Load a finished run from its folder, or a site's from its state folder.
+
+    The run is verified first. No code is executed that the folder contains or names.
+
+    Args:
+        folder: The folder of the run.
+        verify: Whether to verify the run; `tacit.verify` describes what that means.
+        model: The module of a run whose model is not part of Tacit: a torch module of the same structure, or the file
+            and name of a class or function that creates it ("mine.py:Net"). This file is executed.
+
+    Returns:
+        The run: `config`, `history`, `privacy`, `result`, `verification`, `model()`, `predict()`, `predict_proba()`.
+
+    Raises:
+        TacitError: The folder contains no finished run, or the run does not agree with its ledger.
+    """
+    read = FinishedRun.read if verify else FinishedRun.read_unverified
+    return replace(read(Path(folder)), given=model)
 
 
 def has_ended(folder: Path) -> bool:

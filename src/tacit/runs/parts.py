@@ -17,18 +17,21 @@ from tacit.errors import TacitError
 from tacit.graphs import Dropout, Graph, graphs
 from tacit.privacy import Ledger, Noise, Relation, SamplingKind, sampling_kinds
 from tacit.registry import invalid
-from tacit.runs.config import (
+from tacit.runs.config import Config
+from tacit.runs.config_sections import (
+    AUTO,
     PART_SECTIONS,
     PYTHON_OBJECT_PREFIX,
     Batch,
-    Config,
     ConfigSection,
     DropoutKeys,
     NamedPart,
     RegularisationKeys,
     SharingKeys,
+    with_part_defaults,
 )
-from tacit.tasks import Dataset, Model, Task, datasets, fitting_split, models, shards
+from tacit.runs.heads import build_head, head_of_module
+from tacit.tasks import Dataset, Head, Model, Task, datasets, fitting_split, heads, models, shards
 
 Shards = list[npt.NDArray[np.int64]]
 K = TypeVar("K", bound=ConfigSection)
@@ -40,6 +43,7 @@ class UserParts:
 
     data: Dataset | None = None
     sharding: Shards | None = None
+    task: Head | None = None
     model: nn.Module | Model | None = None
     graph: Graph | None = None
     algorithm: Algorithm[Any] | None = None
@@ -61,6 +65,8 @@ def check_names(config: Config, parts: UserParts) -> None:
         datasets.check(config.data.name, config.data.parameters)
     if "sharding" in named:
         shards.check(config.sharding.name, config.sharding.parameters)
+    if "task" in named and config.task.name != AUTO:
+        heads.check(config.task.name, config.task.parameters)
     if "model" in named:
         models.check(config.model.name, config.model.parameters, also=RegularisationKeys.model_fields)
     for key in algorithms.noise_parameters(config.algorithm.name) if "algorithm" in named else ():
@@ -73,7 +79,7 @@ def check_names(config: Config, parts: UserParts) -> None:
 
 def build_graph(part: NamedPart) -> Graph:
     """The graph that a config names, with drop-out if the config has any."""
-    params = part.parameters
+    params = NamedPart.model_validate(with_part_defaults("graph", part.model_dump(), load_files=True)).parameters
     graphs.check(part.name, params, also=DropoutKeys.model_fields)
     drops = _pop_keys(DropoutKeys, params, f"graph {part.name}")
     graph = graphs.build(part.name, params)
@@ -119,20 +125,29 @@ def build_data(part: NamedPart, relation: Relation) -> Dataset:
     return datasets.build(part.name, {**chosen, **part.parameters})
 
 
-def build_model(config: Config, data: Dataset, algorithm: Algorithm[Any]) -> Model:
+def build_model(config: Config, data: Dataset, algorithm: Algorithm[Any], head: Head | None = None) -> Model:
     """The model that a config names, with initial parameters drawn from the seed."""
+    head = head or build_head(config.task, data.target)
     name, params = config.model.name, config.model.parameters
     penalty = _pop_keys(RegularisationKeys, params, f"model {name}")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        module = models.build(name, {"inputs": data.inputs, "classes": data.classes, **params})
-    return Model(module, share=algorithm.share, bounds=algorithm.bounds, weight_decay=penalty.weight_decay)
+        module = models.build(name, {"inputs": data.inputs, "classes": head.outputs, **params})
+    return Model(module, head, share=algorithm.share, bounds=algorithm.bounds, weight_decay=penalty.weight_decay)
 
 
-def adapt_model(model: nn.Module | Model, algorithm: Algorithm[Any]) -> Model:
-    """A user's model as a `Model`: a `Model` defines itself what it shares, a module takes it from the algorithm."""
+def adapt_model(
+    model: nn.Module | Model, config: Config, data: Dataset, algorithm: Algorithm[Any], head: Head | None = None
+) -> Model:
+    """A user's model as a `Model`: a `Model` defines its loss and what it shares, a module takes them from the run."""
     if not isinstance(model, Model):
-        return Model(model, share=algorithm.share, bounds=algorithm.bounds)
+        head = head or head_of_module(model, config.task, data)
+        return Model(model, head, share=algorithm.share, bounds=algorithm.bounds)
+    if head is not None or config.task != NamedPart(name=AUTO):
+        raise TacitError(
+            "task is set, but a Model has its own loss: pass the task to Model(module, head), or give the torch module "
+            "itself"
+        )
     if algorithm.share is not None and model.shared == model.d:
         raise TacitError(
             "algorithm.share is set, but this Model shares all its parameters: pass share= to Model, "
@@ -184,7 +199,9 @@ def build_task(
         ledger=ledger,
         public=Noise.from_seed(config.seed),
         nodes=nodes,
-        **config.batch.model_dump(exclude={"size"}),
+        sampling=config.batch.sampling,
+        relation=config.batch.relation,
+        epochs=config.batch.epochs,
     )
     _warn_of_large_delta(config.privacy.delta, int(task.sizes.min()))
     return task

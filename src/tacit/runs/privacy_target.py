@@ -8,7 +8,7 @@ from tacit.algorithms import Algorithm, scatter_nodes
 from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.privacy import NO_PRIVACY, Budget, calibrate_noise, no_guarantee_reason, plan
-from tacit.runs.config import PrivacyTarget
+from tacit.runs.config_sections import PrivacyTarget
 from tacit.tasks import Task
 
 

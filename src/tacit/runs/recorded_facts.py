@@ -42,7 +42,10 @@ class RecordedFacts(_Recorded):
         nodes: The first hosted node and the number of hosted nodes.
         inputs: Digests of records, shards and graph.
         exact_values_stay_local: Whether the method declares that values used inside a node never influence messages.
+        run: The id of a run with secret noise and a stored key; None for other runs.
+        digest_check: The keyed digest of nothing, to recognise the key of the other digests of such a run.
         ended: When the run ended; None while it has not. The attributes after it are recorded at the end, too.
+        models_released: Whether the guarantee covers the models; their files then have digests that need no key.
         files: Digests of the files of the run.
     """
 
@@ -58,11 +61,14 @@ class RecordedFacts(_Recorded):
     exact_values_stay_local: bool
     starts: list[RecordedStart] = Field(min_length=1)
     extensions: list[RecordedExtension]
+    run: str | None = None
+    digest_check: str | None = None
     ended: str | None = None
     rounds: int | None = None
     stopped: str | None = None
     releases: int | None = None
     releases_digest: str | None = None
+    models_released: bool = False
     files: dict[str, str] = {}
 
     @classmethod

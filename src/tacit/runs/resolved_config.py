@@ -12,14 +12,16 @@ from tacit.algorithms import Algorithm, algorithms, compressors
 from tacit.graphs import Graph, graphs
 from tacit.privacy import Relation, SamplingKind, sampling_kinds
 from tacit.registry import Registry
-from tacit.runs.config import Config, DropoutKeys, RegularisationKeys
+from tacit.runs.config import Config
+from tacit.runs.config_sections import AUTO, DropoutKeys, RegularisationKeys, with_part_defaults
 from tacit.runs.parts import UserParts, build_algorithm
-from tacit.tasks import Dataset, Model, datasets, models, shards
+from tacit.tasks import Dataset, Head, Model, datasets, heads, models, shards
 
 _EVALUATIONS = 20  # about so many, unless evaluate_every is set
 _REGISTRIES: dict[str, Registry[Any]] = {
     "data": datasets,
     "sharding": shards,
+    "task": heads,
     "model": models,
     "graph": graphs,
     "algorithm": algorithms,
@@ -43,12 +45,15 @@ def resolved_config(config: Config, parts: UserParts | None = None) -> Config:
     table["evaluate_every"] = config.evaluate_every or evaluation_interval(config.rounds)
     for kind, registry in _REGISTRIES.items():
         part = getattr(parts, kind)
+        if part is None and table[kind]["name"] == AUTO:
+            continue
         known = part_defaults(registry, table[kind]["name"]) if part is None else _attributes(part)
         table[kind] = {**known, **table[kind]}
     if parts.sharding is None and "seed" in shards.options(config.sharding.name):
         table["sharding"] = {**table["sharding"], "seed": config.sharding.parameters.get("seed", config.seed)}
     if parts.graph is None:
-        table["graph"] = {**DropoutKeys().model_dump(), **table["graph"]}
+        complete = with_part_defaults("graph", table["graph"], load_files=True)
+        table["graph"] = {**DropoutKeys().model_dump(), **complete}
     if parts.model is None:
         table["model"] = {**RegularisationKeys().model_dump(), **table["model"]}
     if parts.algorithm is None:
@@ -101,8 +106,8 @@ def _attributes(part: object) -> dict[str, Any]:
         return {"parameters": part.d, "shared": part.shared}
     if isinstance(part, nn.Module):
         return {"parameters": sum(tensor.numel() for tensor in part.parameters())}
-    if isinstance(part, Algorithm) and is_dataclass(part):
-        values = {f.name: getattr(part, f.name) for f in fields(part) if f.name not in ("name", "rounds")}
+    if isinstance(part, Algorithm | Head) and is_dataclass(part):
+        values = {f.name: getattr(part, f.name) for f in fields(part) if f.name not in ("name", "rounds", "target")}
         shown = {key: repr(value) if is_dataclass(value) else value for key, value in values.items()}
         return {key: _listed(value) for key, value in shown.items() if _is_plain(value)}
     return {}

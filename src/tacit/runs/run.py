@@ -18,15 +18,17 @@ from tacit.networks import Coordinator, Network
 from tacit.privacy import Privacy
 from tacit.runs.checkpoint import Checkpoint
 from tacit.runs.evaluator import Evaluator
-from tacit.runs.metrics import Evaluation
+from tacit.runs.metrics import Evaluation, Utility
 from tacit.runs.observer import Observer, Row
+from tacit.runs.prediction import TrainedModel, TrainedRun, trained_in_memory
 from tacit.runs.privacy_meter import PrivacyMeter, finite_or_none
 from tacit.runs.resolved_config import evaluation_interval
+from tacit.runs.run_result import run_result
 from tacit.runs.secret_noise import reserve_records
 from tacit.tasks import Task
 
 
-class Run:
+class Run(TrainedRun):
     """An algorithm on a task over a network, from the first round to the last.
 
     A run writes no files: it notifies its `observers`, in their order. Several processes of one run share a
@@ -38,11 +40,12 @@ class Run:
             rounds; an extended run has more.
         history: One row per evaluation (`pandas.DataFrame(run.history)`).
         trace: One row per round of the quantities in `Algorithm.traces`.
-        models: The model of every hosted node, (n, d).
+        models: The parameters of every hosted node, (n, d); `model()` returns the trained module.
         privacy: What has been released so far, accounted from the ledger; after the end, with the total of all runs on
             these records.
         stopped: Why the run ended early; None if it did not.
         interrupted: Whether it was ended by Ctrl-C.
+        is_over: Whether no round is left: all are complete, or the budget refuses the next.
         out: The folder in which a `RunFolder` keeps the run.
     """
 
@@ -73,7 +76,7 @@ class Run:
         self.history: list[Row] = []
         self.trace: list[Row] = []
         self.stopped: str | None = None
-        self.interrupted = False
+        self.interrupted = self._exhausted = False
         self._began = time.monotonic()
         self._meter = self._new_meter()
         self._meter.check_data()
@@ -85,8 +88,17 @@ class Run:
         return self.checkpoint.t
 
     @property
+    def is_over(self) -> bool:
+        return self._exhausted or self.t >= self.rounds
+
+    @property
     def models(self) -> Tensor:
         return self.algorithm.models(self.checkpoint.state)
+
+    @property
+    def has_all_nodes(self) -> bool:
+        """Whether the run measures all nodes. A site has only its own, and sends nothing for a measurement."""
+        return self._evaluation.all_nodes
 
     @property
     def seconds(self) -> float:
@@ -97,9 +109,12 @@ class Run:
     def seconds(self, spent: float) -> None:
         self._began = time.monotonic() - spent
 
+    def trained(self, node: int | None = None) -> TrainedModel:
+        return trained_in_memory(self, node)
+
     def go(self) -> Run:
         """Run the remaining rounds. Ctrl-C ends the run after the last complete round, and it can be resumed."""
-        self.stopped, self.interrupted = None, False
+        self.stopped, self.interrupted, self._exhausted = None, False, False
         try:
             for observer in self.observers:
                 observer.on_start(self)
@@ -113,7 +128,7 @@ class Run:
                 for observer in self.observers:
                     observer.on_round(self)
         except BudgetExceeded as refusal:
-            self.stopped = str(refusal)
+            self.stopped, self._exhausted = str(refusal), True
             self._drop_unreleased()
             self._evaluate()
         except KeyboardInterrupt:
@@ -135,38 +150,31 @@ class Run:
         spent, reservation = self._meter.spent(self.t), self.task.ledger.reservation
         return spent if reservation is None else reservation.stated(spent)
 
+    @property
+    def utility(self) -> Utility:
+        """All metrics of the present model on the test records, beside those of the trivial predictor."""
+        state, traffic = self.checkpoint.state, self.network.traffic
+        return self._evaluator.utility(state, self.privacy, traffic, lambda: self.seconds)
+
     def planned(self) -> Privacy:
         """The privacy of the whole run, from the releases that the algorithm plans."""
         return self._meter.planned()
 
     def result(self) -> dict[str, Any]:
         """The run in one JSON object, as `--json` prints it."""
-        now, traffic = self._now(), self.coordinator.total_traffic(self.network)
-        return {
-            "algorithm": self.algorithm.title,
-            "accuracy": now["accuracy"],
-            "loss": now["loss"],
-            "rounds": self.t,
-            "nodes": self.network.graph.nodes,
-            "processes": self.coordinator.processes,
-            "messages": traffic.messages,
-            "bytes": traffic.bytes,
-            "seconds": now["wall_seconds"],
-            "out": None if self.out is None else str(self.out),
-            "stopped": self.stopped,
-            "simulated": self.task.noise.simulated,
-            "privacy": self.privacy.as_dict(),
-        }
+        return run_result(self, self._now())
 
     def return_to(self, checkpoint: Checkpoint) -> None:
-        """Forget what was done after `checkpoint`: the same seed will do it again, bit for bit.
+        """Forget what was done after `checkpoint`: the same seed or key will do it again, bit for bit.
 
-        Noise that cannot be drawn again was released for good, and stays in the ledger.
+        Releases with secret noise stay in the ledger. With a stored key they are repeated; otherwise they cannot be.
         """
         self.checkpoint, self.task.draws = checkpoint, checkpoint.draws
         self.network.traffic = replace(checkpoint.traffic)
-        if self.task.noise.reproducible:
+        if self.task.noise.simulated:
             self.task.ledger.rewind(checkpoint.steps)
+        elif self.task.noise.reproducible:
+            self.task.ledger.repeat(checkpoint.steps)
         self._meter = self._new_meter()
 
     def _finish(self) -> None:
@@ -196,7 +204,7 @@ class Run:
         return PrivacyMeter(self.task, self.algorithm, self.delta, self._evaluator.reads_records, self.coordinator)
 
     def _after(self, t: int, state: Any) -> Checkpoint:
-        return Checkpoint(t, state, self.task.ledger.steps, self.task.draws, replace(self.network.traffic))
+        return Checkpoint(t, state, self.task.ledger.steps_repeated, self.task.draws, replace(self.network.traffic))
 
     def _drop_unreleased(self) -> None:
         """Values that the round computed and never read or used go nowhere. All others stay in the ledger."""
@@ -217,9 +225,7 @@ class Run:
 
     def _evaluate(self) -> None:
         row = self._measure()
-        if self.history and self.history[-1]["round"] == self.t:
-            self.history.pop()
-        self.history.append(row)
+        self.history = [*(earlier for earlier in self.history if earlier["round"] < self.t), row]
         for observer in self.observers:
             observer.on_evaluation(self, row)
 
@@ -229,7 +235,8 @@ class Run:
         try:
             return self._measure()
         except TacitError:  # models that are not finite cannot be measured
-            return {"accuracy": None, "loss": None, "wall_seconds": round(self.seconds, 3)}
+            none = dict.fromkeys(each.name for each in self._evaluator.metrics)
+            return {"round": self.t, **none, "wall_seconds": round(self.seconds, 3)}
 
     def _measure(self) -> Row:
         traffic, privacy = self.coordinator.total_traffic(self.network), self.privacy

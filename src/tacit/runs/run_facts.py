@@ -18,15 +18,15 @@ from tacit.graphs import weights_digest
 from tacit.privacy import Ledger, Noise, declares
 from tacit.runs import storage
 from tacit.runs.canonical import canonical_settings, settings_differences, settings_digest
-from tacit.runs.config import PART_SECTIONS
+from tacit.runs.config_sections import PART_SECTIONS
 from tacit.tasks import Task
 
 if TYPE_CHECKING:
     from tacit.runs.run import Run
 
 FACTS_FORMAT = 1
-_END = ("ended", "rounds", "stopped", "releases", "releases_digest", "files")
-_KEYED_FILES = (storage.MODELS_FILE, storage.CHECKPOINT_FILE)  # they may contain what was never released
+_END = ("ended", "rounds", "stopped", "releases", "releases_digest", "models_released", "files")
+_MODEL_FILES = (storage.MODEL_FILE, storage.MODELS_FILE)
 
 
 def record_start(
@@ -89,33 +89,44 @@ def record_resume(run: Run, extend: int = 0) -> None:
     facts.write(starts=[*recorded["starts"], _start(run.t)], extensions=[*recorded["extensions"], *more])
 
 
-def record_end(ledger: Ledger, rounds: int, stopped: str | None) -> None:
-    """Record how a run has ended, with a digest of all releases."""
+def record_end(ledger: Ledger, rounds: int, stopped: str | None, *, models_released: bool = False) -> None:
+    """Record how a run has ended, with a digest of all releases.
+
+    `models_released` is whether the guarantee covers the models, so that anyone may know the digests of their files.
+    """
     ledger.facts.write(
         ended=utc_now(),
         rounds=rounds,
         stopped=stopped,
         releases=len(ledger),
         releases_digest=ledger.facts.releases_digest(),
+        models_released=models_released,
         files={},
     )
 
 
 def record_files(ledger: Ledger, noise: Noise, folder: Path, files: Iterable[str]) -> None:
     """Record digests of files in the folder of a run, of those that exist."""
-    found = {name: file_digest(folder / name, noise) for name in files if (folder / name).is_file()}
-    ledger.facts.write(files={**ledger.facts.read().get("files", {}), **found})
+    facts = ledger.facts.read()
+    released = facts.get("models_released") is True
+    found = {
+        name: file_digest(folder / name, noise, models_released=released) for name in files if (folder / name).is_file()
+    }
+    ledger.facts.write(files={**facts.get("files", {}), **found})
 
 
-def file_digest(path: Path, noise: Noise) -> str:
-    """Digest of a file; with the key of the noise, if the file may contain what was never released."""
+def file_digest(path: Path, noise: Noise | None, *, models_released: bool) -> str:
+    """Digest of a file; with the noise's key for digests, if the file may contain what was never released."""
     data = path.read_bytes()
-    return noise.keyed_digest(data) if path.name in _KEYED_FILES else _digest(data)
+    if not is_keyed(path.name, models_released=models_released):
+        return _digest(data)
+    assert noise is not None, "a keyed digest needs a key"
+    return noise.keyed_digest(data)
 
 
-def is_keyed(name: str) -> bool:
-    """Whether the digest of a file needs the key of the noise."""
-    return name in _KEYED_FILES
+def is_keyed(name: str, *, models_released: bool) -> bool:
+    """Whether the digest of a file needs a secret key: the file may contain what was never released."""
+    return name == storage.CHECKPOINT_FILE or (name in _MODEL_FILES and not models_released)
 
 
 def extended_rounds(ledger: Ledger, rounds: int) -> int:
@@ -167,7 +178,7 @@ def input_digests(run: Run) -> dict[str, str]:
 
 
 def record_digests(task: Task) -> dict[str, str]:
-    """Digests of the records and shards of the hosted nodes. Only the holder of the noise key can test a guess."""
+    """Digests of the records and shards of the hosted nodes. Only the holder of a secret key can test a guess."""
     data, shards = task.data, [task.nodes, task.sizes, *task.shards]
     arrays = {
         "training records": [data.x.numpy(), data.y.numpy()],

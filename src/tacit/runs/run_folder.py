@@ -1,4 +1,4 @@
-"""The folder of a run: config, ledger, history, trace, models, checkpoint and result."""
+"""The folder of a run: config, ledger, history, trace, model, models of all nodes, checkpoint and result."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from tacit.errors import TacitError
 from tacit.networks import Coordinator
-from tacit.privacy import Ledger
+from tacit.privacy import Ledger, Noise
 from tacit.runs import storage
 from tacit.runs.checkpoint import Checkpoint
 from tacit.runs.observer import Observer, Row
+from tacit.runs.prediction import covers_models, write_model
 from tacit.runs.run_facts import (
     check_resume,
     extended_rounds,
@@ -22,10 +23,12 @@ from tacit.runs.run_facts import (
     record_resume,
     record_run_start,
 )
+from tacit.runs.secret_state import SecretState
 from tacit.runs.storage import (
     CONFIG_FILE,
     HISTORY_FILE,
     LEDGER_FILE,
+    MODEL_FILE,
     MODELS_FILE,
     RESULT_FILE,
     RESULT_FILES,
@@ -43,17 +46,29 @@ class RunFolder(Observer):
     Make it with `create` or `open`, give its `ledger` to the task, and add it to the observers of the run. The folder
     is brought up to date at every evaluation and at the end.
 
+    The folder of a run with secret noise also has the key of the noise, until the run has ended. Give `noise` to the
+    task, too.
+
+    Attributes:
+        ledger: The ledger of the run.
+        noise: The noise of a run with secret noise; None for other runs.
+
     Example:
         folder = RunFolder.create(Path("runs/mine"))
         task = Task(model, data, shards, ledger=folder.ledger)
         Run(task, algorithm, network, observers=[folder]).go()
     """
 
-    def __init__(self, path: Path, coordinator: Coordinator, created: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, path: Path, coordinator: Coordinator, created: Sequence[Path] = (), *, secret: bool = False
+    ) -> None:
         """Use `create` or `open`. `created` are the folders that did not exist before, innermost first."""
         self.path, self._coordinator, self._created = path, coordinator, created
+        self._secret: SecretState | None = None
         try:
-            self.ledger = Ledger(path / LEDGER_FILE)
+            self.ledger = Ledger(path / LEDGER_FILE, durable=secret)
+            if secret:
+                self._secret = SecretState(path, self.ledger, new=bool(created))
         except BaseException:
             self.discard()
             raise
@@ -62,22 +77,29 @@ class RunFolder(Observer):
         self._continues = not created
 
     @classmethod
-    def create(cls, out: Path, coordinator: Coordinator | None = None) -> RunFolder:
-        """Create the new folder `out` with an empty ledger; a folder that contains anything is refused."""
+    def create(cls, out: Path, coordinator: Coordinator | None = None, *, secret: bool = False) -> RunFolder:
+        """Create the new folder `out` with an empty ledger; a folder that contains anything is refused.
+
+        With `secret`, it has a new noise key, and only its owner can read it.
+        """
         coordinator = coordinator or Coordinator()
         path = coordinator.folder(out)
         with coordinator.leader_first():
-            created = storage.create_folder(path)
-        return cls(path, coordinator, created)
+            created = storage.create_folder(path, private=secret)
+        return cls(path, coordinator, created, secret=secret)
 
     @classmethod
-    def open(cls, out: Path, coordinator: Coordinator | None = None) -> RunFolder:
-        """Open the folder of a stopped run, to resume it."""
+    def open(cls, out: Path, coordinator: Coordinator | None = None, *, secret: bool = False) -> RunFolder:
+        """Open the folder of a stopped run, to resume it; `secret` if its noise is."""
         coordinator = coordinator or Coordinator()
         path = coordinator.folder(out)
         if not (path / LEDGER_FILE).is_file():
             raise TacitError(f"{path / LEDGER_FILE} is missing, so past releases are unknown. Restore it to resume.")
-        return cls(path, coordinator)
+        return cls(path, coordinator, secret=secret)
+
+    @property
+    def noise(self) -> Noise | None:
+        return None if self._secret is None else self._secret.noise
 
     def extend(self, rounds: int, more: int) -> int:
         """Return the length of a run of `rounds` rounds with its earlier extensions and with `more` rounds."""
@@ -96,7 +118,9 @@ class RunFolder(Observer):
             self._restore(run)
 
     def discard(self) -> None:
-        """Remove what `create` has created, for a run that could not begin."""
+        """Remove what was created for a run that could not begin."""
+        if self._secret is not None:
+            self._secret.discard()
         if not self._created:
             return
         shutil.rmtree(self.path, ignore_errors=True)  # another process may be removing it too
@@ -105,6 +129,8 @@ class RunFolder(Observer):
                 folder.rmdir()
 
     def on_start(self, run: Run) -> None:
+        if self._secret is not None:
+            self._secret.open()
         if run.out is None:
             self.begin(run)
         if self._continues:
@@ -113,16 +139,27 @@ class RunFolder(Observer):
         storage.remove_files(self.path, RESULT_FILES)  # of an earlier end: no reader may take them for this one
 
     def on_evaluation(self, run: Run, row: Row) -> None:
-        self.ledger.facts.mark(run.t, self.ledger.steps)
+        if self.ledger.steps == self.ledger.steps_repeated:  # otherwise ε is that of more rounds
+            self.ledger.facts.mark(run.t, self.ledger.steps)
         self._save(run)
+        write_model(self.path / MODEL_FILE, run)
 
     def on_finish(self, run: Run) -> None:
+        if self._secret is not None and self._secret.refused:
+            self.ledger.flush()
+            self._secret.close()
+            return  # the other files stay as they were, so that the run can be resumed as before
         self._save(run)
         result = run.result()
+        write_model(self.path / MODEL_FILE, run)
         if self._coordinator.is_leader:
             storage.write_json(self.path / RESULT_FILE, result)
-        record_end(self.ledger, run.t, run.stopped)
+        record_end(self.ledger, run.t, run.stopped, models_released=covers_models(run.privacy))
         record_files(self.ledger, run.task.noise, self.path, RUN_FILES)
+        if self._secret is not None and run.is_over:
+            self._secret.end()
+        elif self._secret is not None:
+            self._secret.close()
 
     def _save(self, run: Run) -> None:
         """Bring the folder up to date. The ledger comes first, so that it is never behind the other files."""
@@ -141,9 +178,10 @@ class RunFolder(Observer):
         self._saved_round = run.t
 
     def _restore(self, run: Run) -> None:
-        if not run.task.noise.reproducible:
+        if not run.task.noise.simulated and self._secret is None:
             raise TacitError(
-                "this run cannot be resumed: its noise comes from the operating system and cannot be drawn again"
+                "This run cannot be resumed: its noise is secret, and its key is not in the folder. Create the folder "
+                "with RunFolder.create(path, secret=True), and give its noise to the task"
             )
         path = self.path
         check_resume(run, path)
@@ -152,6 +190,8 @@ class RunFolder(Observer):
         trace = storage.read_history(path / TRACE_FILE) if (path / TRACE_FILE).is_file() else []
         at.check_ledger(self.ledger, path)
         run.return_to(at)
+        if self._secret is not None:
+            self._secret.check_key(run, at)
         last = self._last_mark(at)
         run.history = [row for row in history if row["round"] <= last]
         run.trace = [row for row in trace if row["round"] <= at.t]

@@ -7,7 +7,8 @@ import io
 import json
 import os
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +21,46 @@ from tacit.errors import TacitError
 
 CONFIG_FILE, LEDGER_FILE = "config.toml", "ledger.sqlite"
 HISTORY_FILE, TRACE_FILE = "history.csv", "trace.csv"
-MODELS_FILE, CHECKPOINT_FILE = "models.safetensors", "checkpoint.safetensors"
+MODEL_FILE, MODELS_FILE = "model.safetensors", "models.safetensors"  # the mean model; the models of all nodes
+CHECKPOINT_FILE = "checkpoint.safetensors"
 RESULT_FILE, NODES_FILE, GRAPH_FILE, THREATS_FILE = "result.json", "nodes.csv", "graph.json", "threats.json"
 SIGNATURE_FILE = "signature.json"
-RUN_FILES = (HISTORY_FILE, TRACE_FILE, MODELS_FILE, CHECKPOINT_FILE, RESULT_FILE)
+RUN_FILES = (HISTORY_FILE, TRACE_FILE, MODEL_FILE, MODELS_FILE, CHECKPOINT_FILE, RESULT_FILE)
 REPORT_FILES = (NODES_FILE, GRAPH_FILE, THREATS_FILE)
 RESULT_FILES = (RESULT_FILE, SIGNATURE_FILE, *REPORT_FILES)  # written at the end of a run
 VERIFIED_FILES = (*RUN_FILES, *REPORT_FILES)  # the ledger records digests of them
 _FORMAT = "tacit-checkpoint-1"
 
 
-def write(path: Path, data: bytes) -> None:
-    """Replace `path` by `data` atomically: a full disk or a crash leaves the old file."""
+def write(path: Path, data: bytes, *, durable: bool = False) -> None:
+    """Replace `path` by `data` atomically: a full disk or a crash leaves the old file.
+
+    If it is `durable`, so does a power failure.
+    """
+    with _replacing(path) as part:
+        part.write_bytes(data)
+        if durable:
+            with part.open("rb") as file:
+                os.fsync(file.fileno())
+
+
+def write_parts(path: Path, parts: Iterable[bytes]) -> None:
+    """Replace `path` by the parts, one after the other, atomically. If a part cannot be made, nothing is replaced."""
+    with _replacing(path) as part, part.open("wb") as file:
+        file.writelines(parts)
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """Yield the path of a temporary file that replaces `path` at the end, or is removed after an error."""
     part = path.with_name(path.name + ".part")
     try:
-        part.write_bytes(data)
+        yield part
         os.replace(part, path)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise TacitError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
@@ -71,7 +93,8 @@ def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[s
     """Write the tensors of a state, with the other facts needed to resume exactly."""
     metadata = {"format": _FORMAT, "facts": json.dumps(dict(facts))}
     # Copies, since safetensors refuses tensors that share memory.
-    write(path, safetensors.torch.save({k: v.contiguous().clone() for k, v in tensors.items()}, metadata))
+    data = safetensors.torch.save({k: v.contiguous().clone() for k, v in tensors.items()}, metadata)
+    write(path, data, durable=True)
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -118,12 +141,15 @@ def check_new_folder(path: Path) -> None:
         raise TacitError(f"{path} is not empty: choose another folder, or resume the run in it")
 
 
-def create_folder(path: Path) -> list[Path]:
-    """Create a folder and its parents; return `path` and the parents that did not exist, innermost first."""
+def create_folder(path: Path, *, private: bool = False) -> list[Path]:
+    """Create a folder and its parents; return `path` and the parents that did not exist, innermost first.
+
+    Only the owner can read a new folder that is `private`.
+    """
     check_new_folder(path)
     created = [path, *(parent for parent in path.parents if not parent.exists())]
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True, mode=0o700 if private else 0o777)
     except OSError as error:
         raise TacitError(f"cannot create the folder {path}: {error.strerror or error}") from None
     return created

@@ -13,6 +13,8 @@ from tacit.privacy import Array, Privacy, guarantee, ledger_guarantee
 from tacit.runs.verification.evidence import Evidence, LedgerEvidence
 from tacit.runs.verification.rebuilt_run import RebuiltRun, largest
 
+_OF_ALL_RUNS = ("total", "runs", "total_reason")  # in the statement, from the records ledger
+
 
 class AccountedPrivacy:
     """What result, history and nodes of a run must state.
@@ -46,7 +48,8 @@ class AccountedPrivacy:
         if first is not None:
             self.statement |= {"relation": first.sampling.relation, "unit": first.unit}
         if rebuilt is not None:
-            self.statement = {**_worst(statements).as_dict(), **self.statement}
+            known = {key: value for key, value in _worst(statements).as_dict().items() if key not in _OF_ALL_RUNS}
+            self.statement = {**known, **self.statement}
 
     def at_round(self, t: int) -> dict[str, Any]:
         """The guaranteed ε of all releases until the evaluation after round t, and the claim if it can be computed."""

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tacit.errors import TacitError
-from tacit.privacy import Ledger, Mark, Release, read_ledger
+from tacit.privacy import Ledger, Mark, Noise, Release, read_ledger
 from tacit.runs import storage
 from tacit.runs.observer import Row
 from tacit.runs.recorded_facts import RecordedFacts
+from tacit.runs.secret_state import own_digests
 
 T = TypeVar("T")
 _SUFFIXES = (".json", ".csv", ".toml", ".safetensors")
@@ -52,6 +53,12 @@ class LedgerEvidence:
     def prefix(self) -> str:
         """How the files of the process are named: "" in the folder of the run, "rank-1/" in that of rank 1."""
         return self.name.removesuffix(storage.LEDGER_FILE)
+
+    @property
+    def digests(self) -> Noise | None:
+        """Noise that makes the keyed digests of the run; None if their key is secret and not here."""
+        facts = self.facts
+        return Noise.from_seed(facts.seed or 0) if facts.simulated else own_digests(facts.run, facts.digest_check)
 
 
 @dataclass(frozen=True)
@@ -97,8 +104,9 @@ class Evidence:
 
     @property
     def digest(self) -> str:
-        """Digest of everything that is verified."""
-        digest = hashlib.blake2b(json.dumps([each.digest for each in self.ledgers]).encode())
+        """Digest of everything that is verified, and with which keys."""
+        keyed = [each.digests is not None for each in self.ledgers]
+        digest = hashlib.blake2b(json.dumps([[each.digest for each in self.ledgers], keyed]).encode())
         for part in self.ledgers:
             for path in sorted(path for path in part.folder.iterdir() if path.suffix in _SUFFIXES):
                 digest.update(f" {path.name} ".encode() + path.read_bytes())

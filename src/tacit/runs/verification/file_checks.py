@@ -10,6 +10,7 @@ from typing import Any
 from tacit.privacy import Noise
 from tacit.runs import storage
 from tacit.runs.canonical import settings_differences, settings_digest
+from tacit.runs.prediction import ModelFile
 from tacit.runs.run_facts import file_digest, is_keyed
 from tacit.runs.verification.accounted_privacy import AccountedPrivacy
 from tacit.runs.verification.evidence import Evidence, Findings, LedgerEvidence, read_file
@@ -67,15 +68,21 @@ def check_history(evidence: Evidence, found: AccountedPrivacy, findings: Finding
         t = row["round"]
         if t not in marks:
             complete = found.guaranteed is None or (row.get("guaranteed") or 0.0) <= found.guaranteed * (1 + _TOLERANCE)
-            findings.expect(evidence.is_site and complete, f"{name}: the ledger has no evaluation after round {t}")
+            ahead = not evidence.facts.simulated  # after a crash, the ledger can be ahead of a repeated evaluation
+            findings.expect(ahead and complete, f"{name}: the ledger has no evaluation after round {t}")
         else:
             _compare(f"{name}: round {t}", found.at_round(t), row, findings)
     last, end = rounds[-1] if rounds else 0, result.get("rounds")
     wrong = not isinstance(end, int) or last > end or (last < end and result.get("stopped") is None)
     findings.expect(not wrong, f"{name} ends after round {last}, but {storage.RESULT_FILE} after round {end}")
     if rounds and last == end:
+        source = f"the last row of {name} has"
         measured = {key: rows[-1].get(key) for key in ("accuracy", "loss")}
-        _compare(storage.RESULT_FILE, measured, result, findings, source=f"the last row of {name} has")
+        _compare(storage.RESULT_FILE, measured, result, findings, source=source)
+        metrics: Any = result.get("metrics", {})
+        if findings.expect(isinstance(metrics, dict), f"{storage.RESULT_FILE}: metrics is not a table"):
+            repeated = {key: value for key, value in rows[-1].items() if key in metrics}
+            _compare(f"{storage.RESULT_FILE}: metrics", repeated, metrics, findings, source=source)
 
 
 def check_checkpoint(evidence: Evidence, findings: Findings) -> None:
@@ -126,25 +133,44 @@ def check_threats(evidence: Evidence, found: AccountedPrivacy, findings: Finding
     findings.expect(not too_large, f"{path.name} has an ε above that of an eavesdropper on every link")
 
 
+def check_model(evidence: Evidence, found: AccountedPrivacy, findings: Findings) -> None:
+    """model.safetensors must be that of the last round, and state the ε of the run only if it covers the models."""
+    path, covered = evidence.folder / storage.MODEL_FILE, evidence.facts.models_released
+    file = read_file(findings, path, ModelFile.read) if path.exists() else None
+    if file is None:
+        return
+    stated = file.description.privacy
+    expected = {"covered": covered, "guaranteed": found.guaranteed if covered else None, "delta": evidence.facts.delta}
+    expected["simulated"] = evidence.facts.simulated
+    _compare(path.name, {"rounds": evidence.facts.rounds}, file.description.model_dump(), findings)
+    _compare(f"{path.name}: privacy", expected, stated.model_dump(), findings)
+    may_cover = found.guaranteed is not None and found.statement.get("covers_models", True) is True
+    findings.expect(
+        may_cover or not covered,
+        f"{storage.LEDGER_FILE}: the guarantee does not cover the models, but the ledger records that it does",
+    )
+
+
 def check_digests(evidence: Evidence, findings: Findings) -> None:
     """Every file must be the one that the run wrote."""
     for part in evidence.ledgers:
-        noise = Noise.from_seed(part.facts.seed or 0)
+        digests = part.digests
         for name in storage.VERIFIED_FILES:
-            _check_digest(part, name, noise, findings)
+            _check_digest(part, name, digests, findings)
 
 
-def _check_digest(part: LedgerEvidence, name: str, noise: Noise, findings: Findings) -> None:
+def _check_digest(part: LedgerEvidence, name: str, digests: Noise | None, findings: Findings) -> None:
     path, shown, recorded = part.folder / name, f"{part.prefix}{name}", part.facts.files.get(name)
     if not path.is_file():
         missing = recorded is not None and not any(line.startswith(f"{shown} is") for line in findings.differences)
         findings.expect(not missing, f"{shown} is missing")
     elif recorded is None:
         findings.expect(part.facts.ended is None, f"{shown} was not written by the run")
-    elif is_keyed(name) and not part.facts.simulated:
-        findings.unchecked.append(f"{shown}: its digest can be computed only with the secret key of the noise")
+    elif is_keyed(name, models_released=part.facts.models_released) and digests is None:
+        findings.unchecked.append(f"{shown}: its digest can be computed only with a secret key of the run's owner")
     else:
-        findings.expect(file_digest(path, noise) == recorded, f"{shown} was changed after the run had ended")
+        found = file_digest(path, digests, models_released=part.facts.models_released)
+        findings.expect(found == recorded, f"{shown} was changed after the run had ended")
 
 
 def same(one: Any, other: Any) -> bool:

@@ -13,7 +13,8 @@ from tacit.errors import TacitError
 from tacit.graphs import weights_digest
 from tacit.privacy import Privacy, Release, plan
 from tacit.runs.build import from_config
-from tacit.runs.config import PART_SECTIONS, PYTHON_OBJECT_PREFIX, Config
+from tacit.runs.config import Config, saved_settings
+from tacit.runs.config_sections import PART_SECTIONS, PYTHON_OBJECT_PREFIX
 from tacit.runs.metrics import metric
 from tacit.runs.privacy_meter import PrivacyMeter
 from tacit.runs.run import Run
@@ -41,14 +42,17 @@ class RebuiltRun:
             return "a site does not have the whole network"
         if reason := _own_part(config):
             return reason
-        if config.get("noise") == "secret":
-            return "the key of its noise is secret, so its records cannot be compared with those that are here"
+        digests = parts[0].digests
+        if digests is None:
+            return "the digests of its records can be computed only with a secret key of the run's owner"
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                run = from_config(Config.parse(config, "the config in the ledger"))
+                settings = {**saved_settings(config), "noise": "simulated"}
+                run = from_config(Config.parse(settings, "the config in the ledger"))
         except (TacitError, OSError) as error:
             return str(error).splitlines()[0]
+        run.task.noise = digests  # the run is never started
         blocks = [np.arange(first, first + count) for first, count in (part.facts.nodes for part in parts)]
         if not np.array_equal(np.concatenate(blocks), run.task.nodes):
             return "the ledgers are not those of all nodes"

@@ -138,6 +138,7 @@ def _verify(evidence: Evidence, findings: Findings) -> AccountedPrivacy | None:
         _guarded(storage.HISTORY_FILE, partial(file_checks.check_history, evidence, found, findings), findings)
         _guarded(storage.NODES_FILE, partial(file_checks.check_nodes, evidence, found, findings), findings)
         _guarded(storage.THREATS_FILE, partial(file_checks.check_threats, evidence, found, findings), findings)
+        _guarded(storage.MODEL_FILE, partial(file_checks.check_model, evidence, found, findings), findings)
     _guarded(storage.CHECKPOINT_FILE, partial(file_checks.check_checkpoint, evidence, findings), findings)
     _guarded("the digests of the files", partial(file_checks.check_digests, evidence, findings), findings)
     if found is not None and not findings.differences:

@@ -1,0 +1,163 @@
+"""The sections of a config, with their defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from tacit.graphs import graphs
+from tacit.privacy import Relation, sampling_kinds
+
+PYTHON_OBJECT_PREFIX = "python: "  # starts the name of a part that was given as an object
+AUTO = "auto"  # the task that fits the targets of the data
+ALL_RECORDS = "all"  # batch.size of steps that use every record
+
+
+class ConfigSection(BaseModel):
+    """A section of a config. Unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NamedPart(BaseModel):
+    """A section that names a registered part; its other keys are the parameters, which the registry checks."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    name: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_bare_name(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
+
+
+class Batch(ConfigSection):
+    """How records are drawn for one step.
+
+    `size` is the (expected) batch size. None, in a file "all", means that every step uses all records. A permutation
+    is reshuffled every `epochs` epochs.
+
+    >>> Batch.model_validate({"size": "all"}).size, Batch(size=None).model_dump()["size"], Batch().size
+    (None, 'all', 32)
+    """
+
+    size: int | None = Field(default=32, ge=1)
+    sampling: str = "poisson"
+    relation: Relation | None = None
+    epochs: int = Field(default=1, ge=1)
+
+    @field_validator("size", mode="before")
+    @classmethod
+    def _read_all(cls, value: Any) -> Any:
+        if isinstance(value, str) and value != ALL_RECORDS:
+            raise ValueError(f'Input should be a whole number, or "{ALL_RECORDS}" for all records')
+        return None if value == ALL_RECORDS else value
+
+    @model_serializer(mode="wrap")
+    def _write_all(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """TOML has no None, and a file without `size` has the default."""
+        table: dict[str, Any] = write(self)
+        return table if self.size is not None else {**table, "size": ALL_RECORDS}
+
+    @field_validator("sampling")
+    @classmethod
+    def _sampling_is_registered(cls, value: str) -> str:
+        kinds = [kind for kind in sampling_kinds if kind != "none"]
+        if value not in kinds:
+            raise ValueError(f"Input should be one of {', '.join(kinds)}")
+        return value
+
+
+class PrivacyTarget(ConfigSection):
+    """The privacy to reach: noise is calibrated for `epsilon`, and a release that would exceed `budget` is refused.
+
+    Without `budget`, a guaranteed `epsilon` is also the budget. `population_budget` is for all runs on a `population`.
+    """
+
+    epsilon: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    delta: float = Field(default=1e-5, gt=0, lt=1)
+    calibration: Literal["guaranteed", "paper"] = "guaranteed"
+    budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    population: str | None = None
+    population_budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+
+
+class CostModel(ConfigSection):
+    """Seconds per gradient and per round of communication, and bytes per second that a node can send."""
+
+    gradient_time: float = Field(default=0.0, ge=0)
+    link_time: float = Field(default=0.0, ge=0)
+    bandwidth: float = Field(default=float("inf"), gt=0)
+
+
+class DropoutKeys(ConfigSection):
+    """Keys of [graph] for every graph: the probabilities that a link or a node fails in a round."""
+
+    drop_links: float = Field(default=0.0, ge=0, lt=1)
+    drop_nodes: float = Field(default=0.0, ge=0, lt=1)
+    drop_seed: int = Field(default=0, ge=0)
+
+
+class RegularisationKeys(ConfigSection):
+    """Keys of [model] for every model: weight_decay · ‖parameters‖²/2 is added to the loss; no record changes it."""
+
+    weight_decay: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+
+
+class SharingKeys(ConfigSection):
+    """Keys of [algorithm] for methods with partial sharing: which parameters are shared, and how the others are
+    trained."""
+
+    share: tuple[str, ...] | None = None
+    local: Literal["private", "exact"] = "private"
+
+
+DEFAULT_PARTS = {
+    "data": NamedPart(name="digits"),
+    "sharding": NamedPart(name="iid"),
+    "task": NamedPart(name=AUTO),
+    "model": NamedPart(name="logistic"),
+    "graph": NamedPart.model_validate({"name": "one-peer-exponential", "nodes": 10}),
+    "algorithm": NamedPart(name="dyn-d2p"),
+}
+"""The parts of a run whose config has none."""
+PART_SECTIONS = tuple(DEFAULT_PARTS)
+
+
+def with_part_defaults(kind: str, section: Any, *, load_files: bool = False) -> Any:
+    """Return the section of a part with the default name and parameters of what it leaves out.
+
+    Default parameters belong to the default name, except for the number of nodes, which holds for every graph that
+    requires it. A graph in a user's own file is loaded only with `load_files`: checking a config must not run code.
+
+    >>> with_part_defaults("graph", {"nodes": 5})
+    {'name': 'one-peer-exponential', 'nodes': 5}
+    >>> with_part_defaults("graph", "ring")
+    {'name': 'ring', 'nodes': 10}
+    """
+    section = {"name": section} if isinstance(section, str) else section
+    if not isinstance(section, Mapping):
+        return section
+    default = DEFAULT_PARTS[kind]
+    name = section.get("name", default.name)
+    kept = default.parameters
+    if name != default.name:
+        known = kind == "graph" and (load_files or name in graphs)
+        options = graphs.options(name).values() if known else ()
+        required = [option.name for option in options if option.default is option.empty]
+        kept = {key: value for key, value in kept.items() if key in required}
+    return {"name": name, **kept, **section}

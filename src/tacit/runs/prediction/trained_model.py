@@ -1,0 +1,191 @@
+"""A trained model: predictions for new records."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from tacit.errors import TacitError
+from tacit.runs.prediction.description import ModelDescription
+from tacit.runs.prediction.record_files import RecordFile
+from tacit.tasks import Head, Normalise, TableSchema, normalised_records
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Features: TypeAlias = npt.ArrayLike | Tensor
+Records: TypeAlias = "Features | pd.DataFrame | str | Path"
+"""Records to predict: features as an array or tensor, or the columns of a table as a frame or in a file."""
+Array: TypeAlias = npt.NDArray[Any]
+_RECORDS_AT_ONCE = 2048
+
+
+class PredictionModule(nn.Module):
+    """Maps features (B, …) to probabilities (B, C) or to values (B,) in the unit of the records, as float32."""
+
+    def __init__(self, module: nn.Module, head: Head, normalise: Normalise) -> None:
+        super().__init__()
+        self.module, self._head, self._normalise = module, head, normalise
+        self._dtype = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        outputs: Tensor = self.module(normalised_records(x, self._normalise).to(self._dtype))
+        return self._head.predict(outputs).float()
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedModel:
+    """A module with trained parameters, and what is needed to predict with it.
+
+    Attributes:
+        module: The module, in evaluation mode.
+        head: Turns outputs into predictions; None if the outputs have no known meaning.
+        schema: The columns from which records are prepared; None if the training records were not a table.
+        description: The metadata of the model.
+    """
+
+    module: nn.Module
+    head: Head | None
+    schema: TableSchema | None
+    description: ModelDescription
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """The shape of one record."""
+        return tuple(self.description.architecture.inputs)
+
+    @property
+    def predictor(self) -> PredictionModule:
+        """The module that maps features to predictions.
+
+        Raises:
+            TacitError: The outputs have no known meaning.
+        """
+        return PredictionModule(self.module, self.known_head, self.description.normalise)
+
+    @property
+    def known_head(self) -> Head:
+        """The head; raise TacitError if there is none."""
+        if self.head is None:
+            described = self.description.head
+            kind = "" if described is None else f": they belong to {described.kind}, which is not part of Tacit"
+            raise TacitError(f"the outputs of this model have no known meaning{kind}. Use model() and its outputs")
+        return self.head
+
+    def prepare(self, records: Records) -> Tensor:
+        """Return the features (B, …) of records, as `predict` and exported models use them."""
+        if isinstance(records, str | Path):
+            return torch.cat([chunk.features for chunk in RecordFile.open(self, Path(records)).chunks()])
+        if self.schema is not None and hasattr(records, "columns"):  # a data frame
+            return self.checked(self.schema.prepare(records))
+        return self.checked(cast(Features, records))
+
+    def checked(self, features: Features) -> Tensor:
+        """Return features (B, …) as a float32 tensor with the shape of the model's inputs.
+
+        Raises:
+            TacitError: The shape does not fit, or a value is not a finite number.
+        """
+        try:
+            x = features if isinstance(features, Tensor) else torch.from_numpy(np.array(features, np.float32))
+        except (TypeError, ValueError):
+            raise TacitError("features must be numbers, in an array with one row per record") from None
+        x, inputs = x.detach().to("cpu", torch.float32), self.inputs
+        if x.dim() == 2 and x.shape[1] == math.prod(inputs):
+            x = x.reshape(-1, *inputs)
+        if x.dim() == 0 or x.shape[1:] != inputs:
+            shape = ", ".join(map(str, inputs))
+            raise TacitError(f"features must have the shape (records, {shape}), got {tuple(x.shape)}")
+        row = first_not_finite(x)
+        if row is not None:
+            raise TacitError(f"record {row} (counted from 0) has a feature that is not a finite number")
+        return x
+
+    def predictions(self, x: Tensor, first: int = 0) -> Tensor:
+        """Return what the head predicts for checked features: probabilities (B, C), or values (B,).
+
+        `first` is the position of the first record, for errors.
+        """
+        predictor = self.predictor
+        with torch.no_grad():
+            parts = [predictor(x[start : start + _RECORDS_AT_ONCE]) for start in range(0, len(x), _RECORDS_AT_ONCE)]
+            found = torch.cat(parts) if parts else predictor(torch.zeros(1, *self.inputs))[:0]
+        row = first_not_finite(found)
+        if row is not None:
+            raise TacitError(f"the model has no finite prediction for record {first + row} (counted from 0)")
+        return found
+
+    def predict(self, records: Records) -> Array:
+        """Return predicted labels (B,), numbers (B,) in the unit of the records, or several labels (B, C) as 0 or 1.
+
+        Args:
+            records: Features, as an array or tensor; or a table with the columns of the training table, as a frame or
+                in a file. The target's column may be absent.
+        """
+        return self.decided(self.predictions(self.prepare(records)))
+
+    def predict_proba(self, records: Records) -> Array:
+        """Return the probability of each class or label (B, C), in the order of `description.target.labels`."""
+        self.check_predictions(probabilities=True)
+        return self.predictions(self.prepare(records)).numpy()
+
+    def check_predictions(self, *, probabilities: bool) -> None:
+        """Raise if the model has no predictions, or if they are not `probabilities` as they should be."""
+        if not self.known_head.classifies and probabilities:
+            kind = self.description.target.kind
+            raise TacitError(f"this model predicts a {kind}, which has no probabilities")
+
+    def decided(self, predictions: Tensor) -> Array:
+        """Return labels, values or several labels from what `predictions` returns."""
+        head = self.known_head
+        decided: Array = head.decide(predictions).numpy()
+        if head.target.kind != "class":
+            return decided
+        kinds = {type(label) for label in head.target.labels}
+        labels: Array = np.array(head.target.labels, dtype=None if len(kinds) == 1 else object)
+        return labels[decided]
+
+
+class TrainedRun(ABC):
+    """A run with a trained model. Both a run in memory and one in a folder have these methods.
+
+    `node` chooses the model of one node. By default it is the mean of all nodes' models, or the own model of a site.
+    """
+
+    @abstractmethod
+    def trained(self, node: int | None = None) -> TrainedModel:
+        """Return the model with everything that is needed to predict.
+
+        Raises:
+            TacitError: The run has no such model, or its module cannot be created.
+        """
+
+    def model(self, node: int | None = None) -> nn.Module:
+        """Return the trained model as a plain PyTorch module in evaluation mode."""
+        return self.trained(node).module
+
+    def prepare(self, records: Records, node: int | None = None) -> Tensor:
+        """Return the features (B, …) of records, as exported models use them."""
+        return self.trained(node).prepare(records)
+
+    def predict(self, records: Records, node: int | None = None) -> Array:
+        """Return the predictions for records; see `TrainedModel.predict`."""
+        return self.trained(node).predict(records)
+
+    def predict_proba(self, records: Records, node: int | None = None) -> Array:
+        """Return the probability of each class or label (B, C); see `TrainedModel.predict_proba`."""
+        return self.trained(node).predict_proba(records)
+
+
+def first_not_finite(values: Tensor) -> int | None:
+    """Return the first row (of dimension 0) that contains a value that is not finite, or None."""
+    rows = [] if not len(values) else (~values.reshape(len(values), -1).isfinite().all(1)).nonzero().tolist()
+    return int(rows[0][0]) if rows else None

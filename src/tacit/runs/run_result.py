@@ -1,0 +1,31 @@
+"""The result of a run in one JSON object."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tacit.runs.observer import Row
+
+if TYPE_CHECKING:
+    from tacit.runs.run import Run
+
+
+def run_result(run: Run, now: Row) -> dict[str, Any]:
+    """Return the result of a run as `--json` prints it; `now` is its last evaluation."""
+    traffic = run.coordinator.total_traffic(run.network)
+    return {
+        "algorithm": run.algorithm.title,
+        "accuracy": now.get("accuracy"),
+        "loss": now["loss"],
+        **run.utility.as_dict(),
+        "rounds": run.t,
+        "nodes": run.network.graph.nodes,
+        "processes": run.coordinator.processes,
+        "messages": traffic.messages,
+        "bytes": traffic.bytes,
+        "seconds": now["wall_seconds"],
+        "out": None if run.out is None else str(run.out),
+        "stopped": run.stopped,
+        "simulated": run.task.noise.simulated,
+        "privacy": run.privacy.as_dict(),
+    }
