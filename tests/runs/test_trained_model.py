@@ -325,7 +325,12 @@ def test_model_without_module_or_known_outputs(tmp_path):
     def distance(outputs, y):
         return (outputs.sum(1) - y).square()
 
-    run = trained("regression", parts={"model": Model(torch.nn.Linear(4, 2), distance)}, model="python: Model")
+    run = trained(
+        "auto",
+        data=records(TARGETS["regression"]),
+        parts={"model": Model(torch.nn.Linear(4, 2), distance)},
+        model="python: Model",
+    )
     assert run.model()(torch.zeros(1, 4)).shape == (1, 2)
     with pytest.raises(TacitError, match="the outputs of this model have no known meaning"):
         run.predict(torch.zeros(1, 4))

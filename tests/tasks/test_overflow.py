@@ -125,7 +125,7 @@ def test_an_error_that_one_record_causes_does_not_stop_the_run():
 
 def test_too_few_outputs_are_refused_before_any_record_is_read():
     data = records()
-    with pytest.raises(TacitError, match="one output per class"):
+    with pytest.raises(TacitError, match="needs a model with 3 outputs per record"):
         Task(Model(nn.Sequential(nn.Flatten(), nn.Linear(64, 2))), data, [np.arange(40)])
 
 

@@ -84,7 +84,7 @@ def check_escapes(config: Config, parts: UserParts | None = None) -> EscapeCheck
 
 
 class _CheckedRun(Run):
-    """A run whose evaluations are no messages. All that a round sends is one."""
+    """A run whose evaluations and mean model are no messages. All that a round sends is one."""
 
     network: MessageLog
 
@@ -96,6 +96,10 @@ class _CheckedRun(Run):
     def utility(self) -> Utility:
         with self.network.paused():
             return super().utility
+
+    def mean_parameters(self) -> Tensor | None:
+        with self.network.paused():
+            return super().mean_parameters()
 
 
 @dataclass(frozen=True)

@@ -46,8 +46,8 @@ def audit_one_run(
         progress: Called after every round with the number of rounds done.
 
     Example:
-        >>> config = Config.parse({"algorithm": "const-d2p", "rounds": 3, "batch": {}, "privacy": {"epsilon": 8.0}})
-        >>> result = audit_one_run(config, canaries=400)
+        >>> settings = {"algorithm": "const-d2p", "rounds": 3, "batch": {"size": None}, "privacy": {"epsilon": 8.0}}
+        >>> result = audit_one_run(Config.parse(settings), canaries=400)
         >>> result.holds, 0.0 < result.lower <= result.guaranteed <= 8.0
         (True, True)
     """

@@ -20,7 +20,7 @@ from tacit.runs.checkpoint import Checkpoint
 from tacit.runs.evaluator import Evaluator
 from tacit.runs.metrics import Evaluation, Utility
 from tacit.runs.observer import Observer, Row
-from tacit.runs.prediction import TrainedModel, TrainedRun, trained_in_memory
+from tacit.runs.prediction import TrainedModel, TrainedRun, mean_parameters, trained_in_memory
 from tacit.runs.privacy_meter import PrivacyMeter, finite_or_none
 from tacit.runs.resolved_config import evaluation_interval
 from tacit.runs.run_result import run_result
@@ -108,6 +108,10 @@ class Run(TrainedRun):
     @seconds.setter
     def seconds(self, spent: float) -> None:
         self._began = time.monotonic() - spent
+
+    def mean_parameters(self) -> Tensor | None:
+        """The mean of all nodes' shared parameters (s,), or a site's own model (d,); None if it is not finite."""
+        return mean_parameters(self)
 
     def trained(self, node: int | None = None) -> TrainedModel:
         return trained_in_memory(self, node)

@@ -15,7 +15,7 @@ from tacit.errors import TacitError
 from tacit.privacy import read_ledger
 from tacit.runs import storage
 from tacit.runs.prediction.description import ModelDescription, describe
-from tacit.runs.prediction.model_file import ModelFile, mean_parameters
+from tacit.runs.prediction.model_file import ModelFile
 from tacit.runs.prediction.trained_model import TrainedModel
 from tacit.runs.recorded_facts import RecordedFacts
 from tacit.tasks import Head, TableSchema, heads, models
@@ -74,7 +74,7 @@ def _parameters(run: Run, node: int | None) -> Tensor:
         if node not in hosted:
             raise TacitError(f"there is no node {node} here: the nodes are {hosted[0]} to {hosted[-1]}")
         return run.models[hosted.index(node)]
-    params = mean_parameters(run)
+    params = run.mean_parameters()
     if params is None:
         raise TacitError("the models contain values that are not finite, so they have no mean: the run has diverged")
     if len(params) < run.task.d:

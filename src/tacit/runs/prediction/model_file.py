@@ -37,7 +37,7 @@ class ModelFile:
 
         Every process of a run must call it, because the mean is a mean over all nodes.
         """
-        params = mean_parameters(run)
+        params = run.mean_parameters()
         if params is None:
             return None
         model, complete = run.task.model, len(params) == run.task.d

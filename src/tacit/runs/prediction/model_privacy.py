@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from tacit.privacy import Privacy
-
-if TYPE_CHECKING:
-    pass
 
 _NOT_COVERED = "the models contain values without noise, so the guarantee of the run does not cover them"
 
