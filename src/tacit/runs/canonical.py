@@ -43,23 +43,22 @@ def settings_differences(recorded: Mapping[str, Any], given: Mapping[str, Any]) 
 
 
 def flat_settings(config: dict[str, Any]) -> dict[str, str]:
-    """A config as `section.key` and value, as `--set` takes them.
+    """A config as `section.key` and value, as `--set` takes them. Every column of a table is a setting of its own.
 
-    >>> flat_settings({"rounds": 5, "graph": {"name": "ring", "nodes": 4}})
-    {'rounds': '5', 'graph.name': 'ring', 'graph.nodes': '4'}
+    >>> flat_settings({"rounds": 5, "data": {"path": "a.csv", "columns": {"age": {"range": [0, 110]}, "id": "drop"}}})
+    {'rounds': '5', 'data.path': 'a.csv', 'data.columns.age': '{"range": [0, 110]}', 'data.columns.id': 'drop'}
     """
-    settings: dict[str, str] = {}
-    for key, value in config.items():
-        parts = {f"{key}.{name}": part for name, part in value.items()} if isinstance(value, dict) else {key: value}
-        for name, part in parts.items():
-            settings[name] = part if isinstance(part, str) else json.dumps(part).replace("Infinity", "inf")
-    return settings
+    parts = _flattened(config, depth=3)
+    return {
+        key: value if isinstance(value, str) else json.dumps(value).replace("Infinity", "inf") for key, value in parts
+    }
 
 
-def _flattened(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flattened(table: Mapping[str, Any], prefix: str = "", depth: float = math.inf) -> Iterator[tuple[str, Any]]:
+    """Yield dotted keys of at most `depth` parts, and their values."""
     for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _flattened(value, f"{prefix}{key}.")
+        if isinstance(value, Mapping) and depth > 1:
+            yield from _flattened(value, f"{prefix}{key}.", depth - 1)
         else:
             yield f"{prefix}{key}", value
 
