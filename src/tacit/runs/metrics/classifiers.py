@@ -16,6 +16,7 @@ from tacit.runs.metrics.prediction_metric import Array, PredictionMetric, Tested
 from tacit.tasks import Head
 
 _SMALLEST = float(np.finfo(np.float64).eps)  # of the probabilities in a log loss, as in scikit-learn
+_BINS = 10  # of the calibration error
 
 
 @metrics.register("accuracy")
@@ -142,3 +143,20 @@ class BrierScore(ProbabilityMetric):
         truth, scores, _ = tested.positives
         squares = np.square(scores - truth)
         return float(squares.mean() if tested.y.ndim == 2 else squares.sum(1).mean())
+
+
+@metrics.register("calibration_error")
+class CalibrationError(ProbabilityMetric):
+    """Mean distance between the probability of a class and its share, in ten bins of the probability.
+
+    Bins are weighted by their records. Two classes are measured on the second; more classes, and labels, on the mean.
+    """
+
+    title, short, position = "Calibration error", "calibration error", 8
+
+    def compute(self, tested: TestedModel) -> float:
+        truth, scores, _ = tested.positives
+        bins = np.minimum((scores * _BINS).astype(np.int64), _BINS - 1)
+        in_bin = bins[..., None] == np.arange(_BINS)  # (M, classes, bins)
+        apart = np.abs(((scores - truth)[..., None] * in_bin).sum(0))
+        return float(apart.sum(-1).mean() / len(truth))
