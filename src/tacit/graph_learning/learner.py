@@ -121,7 +121,7 @@ class GraphLearner:
         if graph.nodes != task.n:
             raise TacitError(f"The graph must have one node per client: got {graph.nodes} nodes for {task.n} clients")
         method, missing = self._method()
-        method.check(task, graph)
+        method.check(task.without_records(), graph)
         check_neighbours(self.neighbours, task.d)
         needed = [key for key in missing if key in ("beta", "rho", "lam")]
         if needed and method.noise_in_rounds:
@@ -134,7 +134,7 @@ class GraphLearner:
             task.ledger.budget.accept(plan(method.privacy, method.rounds, task.sampling, task.nodes))
         if method.noise is not None:
             reserve_signals(task, method, self.delta, self.population, self.population_budget)
-        z = None if method.noise_in_rounds else method.prepare_z(task)
+        z = None if method.noise_in_rounds else method.prepare_z(task.without_records())
         if z is not None:
             method = with_defaults(method, z, missing, self.neighbours)
         self.method_ = method

@@ -73,7 +73,12 @@ class GraphLearningRun:
         self._started = time.monotonic()
         if method.noise is not None:
             reserve_signals(task, method, delta)
-        self._state = method.start(task, network.graph, z)
+        if z is not None and method.noise_in_rounds:
+            raise TacitError(f"{method.title} adds noise in every round, so its z is secret: leave out z")
+        # Values of another origin could contain exact signals.
+        self._has_other_z = z is not None and method.noise is not None and not task.has_released(z)
+        self._seen = task.without_records()
+        self._state = method.start(self._seen, network.graph, z)
 
     @property
     def graphs(self) -> Tensor:
@@ -122,7 +127,7 @@ class GraphLearningRun:
         stays = declares(self.method, "exact_values_stay_local")
         spent, reason = ledger_guarantee(task.ledger, self.delta, exact_values_stay_local=stays)
         reason = reason or plan.unprotected_reason
-        if self.t and self.method.noise is not None and not len(task.ledger):
+        if self._has_other_z or (self.t and self.method.noise is not None and not len(task.ledger)):
             reason = "the graphs were learned from values that are not in this ledger"
         note = task.noise.simulation_note
         simulation = (note,) if note and self.method.noise is not None else ()
@@ -160,7 +165,7 @@ class GraphLearningRun:
 
     def _round(self) -> None:
         self.network.begin(self.t)
-        before, self._state = self._state, self.method.round(self.t, self._state, self.task, self.network)
+        before, self._state = self._state, self.method.round(self.t, self._state, self._seen, self.network)
         self.t += 1
         self._measure(before)
         if self.method.solves_in_one_round:

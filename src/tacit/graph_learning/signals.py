@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -81,11 +82,27 @@ class Signals:
         self.noise = noise or Noise.from_system()
         self.ledger = Ledger() if ledger is None else ledger
         self._z = torch.stack([torch.from_numpy(mean_differences(x, clip)) for x in self.clients])
+        self._released: list[Tensor] = []
+
+    def without_records(self) -> Signals:
+        """Return the task as a method sees it: it has `mean` and `bounded`, but no signals."""
+        seen = copy.copy(self)
+        del seen.__dict__["clients"], seen.__dict__["_z"]
+        seen.mean = self.mean  # type: ignore[method-assign]
+        seen.require_variation = self.require_variation  # type: ignore[method-assign]
+        return seen
+
+    if not TYPE_CHECKING:  # a type checker then still finds misspelt attributes
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name in ("clients", "_z"):
+                raise TacitError("A method has no access to the signals: use task.mean")
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     @property
     def n(self) -> int:
         """The number of hosted clients."""
-        return len(self.clients)
+        return len(self.sizes)
 
     @property
     def p(self) -> int:
@@ -95,7 +112,11 @@ class Signals:
     @property
     def release_context(self) -> ReleaseContext:
         """The clients' ids, ledger and noise, which a mechanism needs to release their values."""
-        return ReleaseContext(self.nodes, self.ledger, self.noise)
+        return ReleaseContext(self.nodes, self.ledger, self.noise, self._note_release)
+
+    def has_released(self, z: Tensor) -> bool:
+        """Whether z is a released mean of squared differences, with negative entries as they are or set to 0."""
+        return any(torch.equal(z, known) or torch.equal(z, known.clamp(min=0)) for known in self._released)
 
     @property
     def sampling(self) -> Sampling:
@@ -155,7 +176,7 @@ class Signals:
         Its noise is new too, unless it is simulated. The two runs together cost what both ledgers record.
         """
         other = copy.copy(self)
-        other.ledger, other.noise = Ledger(), self._other_noise()
+        other.ledger, other.noise, other._released = Ledger(), self._other_noise(), []
         return other
 
     def host(self, rows: Sequence[int], ledger: Ledger | None = None) -> Signals:
@@ -165,6 +186,10 @@ class Signals:
         """
         chosen = [self.clients[row] for row in rows]
         return Signals(chosen, clip=self.clip, noise=self._other_noise(), ledger=ledger, nodes=self.nodes[list(rows)])
+
+    def _note_release(self, step: int, purpose: str, value: Tensor, scale: Array) -> None:
+        if purpose == Z_PURPOSE:
+            self._released.append(value.clone())
 
     def _other_noise(self) -> Noise:
         return self.noise if self.noise.simulated else Noise.from_system()
