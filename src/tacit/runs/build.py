@@ -100,8 +100,9 @@ def from_config(
 def _note_learnt_facts(data: Dataset, ledger: Ledger) -> None:
     """Note in the ledger what was learnt from the records without noise, so that nothing is guaranteed."""
     if not data.declared:
-        facts = "classes" if data.classes else "range of the targets"
-        ledger.values.note_read(0, f"{facts}, learnt from the records")
+        ledger.values.note_learnt(
+            f"{'classes were' if data.classes else 'range of the targets was'} learnt from the records"
+        )
 
 
 class _Complete(NamedTuple):
