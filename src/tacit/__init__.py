@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tacit.algorithms import Algorithm
     from tacit.api import train
     from tacit.errors import BudgetExceeded, TacitError
+    from tacit.estimators import PrivacyAccount, TacitClassifier, TacitRegressor
     from tacit.graphs import Graph
     from tacit.networks import Network
     from tacit.privacy import Bounded, Exact, Gaussian, Laplace, Privacy
@@ -38,8 +39,11 @@ __all__ = [
     "Network",
     "Observer",
     "Privacy",
+    "PrivacyAccount",
     "Run",
+    "TacitClassifier",
     "TacitError",
+    "TacitRegressor",
     "Target",
     "Task",
     "claims",
@@ -57,6 +61,7 @@ _EXPORTS = {
     "algorithms": ("Algorithm",),
     "api": ("train",),
     "errors": ("BudgetExceeded", "TacitError"),
+    "estimators": ("PrivacyAccount", "TacitClassifier", "TacitRegressor"),
     "graphs": ("Graph",),
     "networks": ("Network",),
     "privacy": ("Bounded", "Exact", "Gaussian", "Laplace", "Privacy"),

@@ -11,6 +11,8 @@ State = Literal["open", "read", "local"]
 ExactUse = Literal["read", "local"]
 Row = tuple[State, int, str]
 
+BEFORE_RUN = -1  # the step of what was learnt from the records before the first round
+
 
 class ExactValues:
     """The values that a ledger has no release for, or that an algorithm has seen without noise.
@@ -38,6 +40,10 @@ class ExactValues:
         if (step, purpose) in self.open:
             raise TacitError(f'Step {step} has already computed "{purpose}"; a second value needs its own purpose')
         self.open.add((step, purpose))
+
+    def note_learnt(self, fact: str) -> None:
+        """Note that a fact was learnt from the records before the run, such as "classes were learnt"."""
+        self.note_read(BEFORE_RUN, fact)
 
     def note_read(self, step: int, purpose: str) -> None:
         self._notify("read")

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tacit.privacy.accounting import guarantee
+from tacit.privacy.exact_values import BEFORE_RUN
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.mechanisms import NO_PRIVACY
 from tacit.privacy.release import Array, Release
@@ -183,6 +184,8 @@ def _unprotected_value(ledger: Ledger, exact_values_stay_local: bool) -> str | N
         return f'"{purpose}" of step {step} was computed from the records and not released by a mechanism'
     if values.read:
         purpose, step = next(iter(values.read.items()))
+        if step == BEFORE_RUN:
+            return f"the {purpose} before the run, without noise"
         return f'"{purpose}" of step {step} was read before its release, so it may have left the node without noise'
     if values.local and not exact_values_stay_local:
         purpose, step = next(iter(values.local.items()))

@@ -45,6 +45,7 @@ def from_config(
     extend: int = 0,
     observers: Sequence[Observer] = (),
     secret_noise: bool = False,
+    accept_learnt: bool = False,
 ) -> Run:
     """Build the run that a config describes. Names and parameters are checked before data are loaded.
 
@@ -60,6 +61,8 @@ def from_config(
         secret_noise: Whether a config with `noise = "secret"` is accepted. The run is then added to the records
             ledger before its first release. Its key is in `out` until the run has ended, so that it can be resumed.
             Simulations leave it out.
+        accept_learnt: Whether classes, or a range of targets, that were learnt from the records are accepted. They are
+            then in the ledger as a value that was read without noise, so the run states no guarantee.
 
     Raises:
         TacitError: The config is invalid, or the run cannot be kept or resumed in `out`.
@@ -74,19 +77,32 @@ def from_config(
     if extend and not resume:
         raise TacitError(f"extend = {extend} continues a run, so it needs resume and the folder of the run")
     if out is None:
-        return _assemble(config, complete, network, coordinator, Ledger(), observers)
+        ledger = Ledger()
+        if accept_learnt:
+            _note_learnt_facts(complete.data, ledger)
+        return _assemble(config, complete, network, coordinator, ledger, observers)
     secret = config.noise == "secret"
     opened = RunFolder.open if resume else RunFolder.create
     folder = opened(out, coordinator, secret=secret)
     try:
         rounds = folder.extend(config.rounds, extend)
         observers = [folder, *observers]
+        if accept_learnt:
+            _note_learnt_facts(complete.data, folder.ledger)
         run = _assemble(config, complete, network, coordinator, folder.ledger, observers, rounds, folder.noise)
         folder.begin(run)
     except BaseException:
         folder.discard()
         raise
     return run
+
+
+def _note_learnt_facts(data: Dataset, ledger: Ledger) -> None:
+    """Note in the ledger what was learnt from the records without noise, so that nothing is guaranteed."""
+    if not data.declared:
+        ledger.values.note_learnt(
+            f"{'classes were' if data.classes else 'range of the targets was'} learnt from the records"
+        )
 
 
 class _Complete(NamedTuple):

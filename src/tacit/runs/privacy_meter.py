@@ -53,9 +53,12 @@ class PrivacyMeter:
     def check_data(self) -> None:
         """Refuse records that were labelled or split by looking at other records, if a guarantee could be stated.
 
-        A release without privacy rules a guarantee out. An algorithm that plans no releases could still state one.
+        A release without privacy rules a guarantee out, and so does a value that was read without noise. An algorithm
+        that plans no releases could still state one.
         """
         privacy, task = self.algorithm.privacy, self.task
+        if task.ledger.values.read:
+            return
         sampling = privacy.sampling(task)
         first = privacy.releases(0, task.nodes, sampling)
         if not any(release.mechanism.loss is NO_PRIVACY for release in first):

@@ -69,11 +69,14 @@ def reserve_records(
     if task.noise.simulated or task.ledger.reservation is not None:
         return
     privacy, journal, rounds = algorithm.privacy, task.ledger.journal, rounds or algorithm.rounds
+    # Facts learnt from the records are no release: until the run ends with its reason, no total is known.
+    sampling = privacy.sampling(task.without_records(gradients=False))
+    planned = plan(privacy, rounds, sampling, task.nodes) if task.data.declared else []
     reservation = Reservation(
         task.noise,
         task.nodes,
         [task.data.x.numpy(), task.data.y.numpy()],
-        plan(privacy, rounds, privacy.sampling(task.without_records(gradients=False)), task.nodes),
+        planned,
         title=f"{algorithm.title}, {rounds} rounds",
         delta=delta,
         population=population,
