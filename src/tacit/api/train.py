@@ -194,7 +194,8 @@ def _algorithm(algorithm: str | Algorithm[Any] | None, hyperparameters: dict[str
         return _name(algorithm)
     name = algorithm or _DEFAULT_ALGORITHM
     refuse_graph_method(Config.parse({"algorithm": name}))
-    return algorithm_section(name, hyperparameters, tuple(inspect.signature(train).parameters))
+    arguments = [each.name for each in inspect.signature(train).parameters.values() if each.kind != each.VAR_KEYWORD]
+    return algorithm_section(name, hyperparameters, arguments)
 
 
 def _sharding(data: object, sharding: Sharding | None) -> object:

@@ -8,8 +8,8 @@ from html import escape
 from tacit.runs.metrics import Metric
 from tacit.runs.run_summary import RunSummary
 
-_WIDTH, _HEIGHT = 420, 130
-_LEFT, _RIGHT, _TOP, _BOTTOM = 60, 410, 12, 104  # the edges of the plot
+_WIDTH, _HEIGHT = 420, 148
+_LEFT, _RIGHT, _TOP, _BOTTOM = 60, 410, 30, 122  # the edges of the plot
 _CELL = "text-align:left;vertical-align:top;padding:2px 12px 2px 0"
 
 
@@ -19,7 +19,7 @@ def run_html(run: RunSummary) -> str:
     rows += [("Privacy", line) for line in run.privacy_lines]
     rows += [(term, text) for term, text in (("Stopped", run.stopped), ("Results", run.folder)) if text]
     table = "".join(
-        f'<tr><th style="{_CELL};font-weight:600">{escape(term)}</th><td style="{_CELL}">{escape(text)}</td></tr>'
+        f'<tr><th style="{_CELL};font-weight:600;white-space:nowrap">{escape(term)}</th><td style="{_CELL}">{escape(text)}</td></tr>'
         for term, text in rows
     )
     curve = _curve(run, run.metrics[0]) if run.metrics else ""
@@ -52,16 +52,18 @@ def _curve(run: RunSummary, metric: Metric) -> str:
     def y(value: float) -> float:
         return _BOTTOM - (_BOTTOM - _TOP) * ((value - low) / (high - low) if high > low else 0.5)
 
+    heading = metric.title if trivial is None else f"{metric.title} (dashed: trivial predictor)"
     line = " ".join(f"{x(t):.1f},{y(value):.1f}" for t, value in points)
     marks = [f'<polyline points="{line}" fill="none" stroke="currentColor" stroke-width="2"/>', _axes()]
     if trivial is not None:
         marks.append(
             f'<line x1="{_LEFT}" x2="{_RIGHT}" y1="{y(trivial):.1f}" y2="{y(trivial):.1f}" stroke="currentColor" '
-            'stroke-opacity="0.6" stroke-dasharray="4 4"><title>trivial predictor</title></line>'
+            'stroke-opacity="0.6" stroke-dasharray="4 4"/>'
         )
     for value in sorted({low, high}):
         marks.append(_label(_LEFT - 6, y(value) + 4, metric.text(value), "end"))
     marks += [
+        _label(_LEFT, _TOP - 14, heading, "start"),
         _label(_LEFT, _BOTTOM + 18, f"round {first}", "start"),
         _label(_RIGHT, _BOTTOM + 18, f"round {last}", "end"),
     ]
