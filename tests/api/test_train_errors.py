@@ -50,6 +50,7 @@ class CountedItems(Items):
         ({"optimizer": SGD}, f"optimizer is an {OPTIMISER}"),
         ({"task": nn.MSELoss()}, "task must be a name or a tacit.Head, got MSELoss; task= takes no loss function"),
         ({"graph": np.eye(4)}, "graph must be a name, a tacit.Graph or a networkx graph, got ndarray"),
+        ({"nodes": 0}, "got 0"),
         ({"sharding": 3}, "sharding must be a name or one array of record indices per node, got int"),
         ({"data": DataLoader(PAIRS)}, "data is a DataLoader: pass loader.dataset; .*batch="),
         ({"data": [DataLoader(PAIRS)]}, "data of node 0 is a DataLoader: pass loader.dataset"),

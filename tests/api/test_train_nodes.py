@@ -1,5 +1,7 @@
 """One data set per node: those are the shards."""
 
+from itertools import pairwise
+
 import networkx as nx
 import numpy as np
 import pandas as pd
@@ -12,14 +14,14 @@ from tests.api.cases import quick, records
 
 X, Y = records()
 CUTS = [0, 30, 70, 120]
-HOSPITALS = [(X[a:b], Y[a:b]) for a, b in zip(CUTS, CUTS[1:], strict=False)]
+HOSPITALS = [(X[a:b], Y[a:b]) for a, b in pairwise(CUTS)]
 
 
 def test_the_entries_are_the_shards_in_their_order():
     run = quick(data=HOSPITALS, labels=[0, 1], test=(X, Y))
     assert run.network.graph.nodes == 3
     assert run.task.sizes.tolist() == [30, 40, 50]
-    shards = [np.arange(a, b) for a, b in zip(CUTS, CUTS[1:], strict=False)]
+    shards = [np.arange(a, b) for a, b in pairwise(CUTS)]
     whole = tacit.Dataset.from_arrays(X, Y, test=(X, Y), labels=[0, 1])
     assert torch.equal(run.models, quick(data=whole, sharding=shards, nodes=3).models)
 

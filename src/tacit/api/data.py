@@ -54,15 +54,6 @@ def adapt_data(
     return UserData(Dataset.from_arrays(pairs.x, pairs.y, _held_out(test, column, pairs), **how), None)
 
 
-def node_count(data: object, nodes: int | None, default: int) -> int:
-    """Return the number of nodes: the given one, or that of data given per node."""
-    if not isinstance(data, list):
-        return default if nodes is None else nodes
-    if nodes is not None and nodes != len(data):
-        raise TacitError(f"data has {len(data)} entries, one per node, but nodes={nodes}: leave nodes out")
-    return len(data)
-
-
 def _are_datasets(data: object) -> bool:
     return isinstance(data, list) and bool(data) and all(isinstance(part, Dataset) for part in data)
 

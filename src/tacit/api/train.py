@@ -7,34 +7,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-import numpy.typing as npt
 from torch import nn
 
-from tacit.algorithms import Algorithm, algorithms
-from tacit.api.arguments import EvaluationCallback, adapt_observers, check_objects, kind
-from tacit.api.data import Data, Test, adapt_data, node_count
-from tacit.api.hyperparameters import algorithm_section, refuse_hyperparameters, sets_noise
+from tacit.algorithms import Algorithm
+from tacit.api.arguments import EvaluationCallback, adapt_observers
+from tacit.api.data import Data, Test, adapt_data
 from tacit.api.messages import python_errors
+from tacit.api.parts import GivenParts, Sharding
 from tacit.errors import TacitError
-from tacit.graphs import Graph, from_networkx
-from tacit.runs import (
-    EXAMPLE_CONFIG,
-    PYTHON_OBJECT_PREFIX,
-    Config,
-    Observer,
-    Run,
-    UserParts,
-    batch_relation,
-    from_config,
-)
+from tacit.graphs import Graph
+from tacit.runs import Config, Observer, Run, batch_relation, from_config
 from tacit.tasks import Head, Label, Model, Target, fitting_split
 
 if TYPE_CHECKING:
     import networkx as nx
-
-Sharding = str | Sequence[npt.ArrayLike]
-_DEFAULT_ALGORITHM, _DEFAULT_NODES, _DEFAULT_SHARDING = "dyn-d2p", 10, "iid"
 
 
 def train(
@@ -131,49 +117,22 @@ def train(
     """
     _check_resume(out, resume, extend)
     general = {"seed": seed, "noise": noise, "rounds": rounds, "evaluate_every": evaluate_every}
+    batches = {"size": batch, "sampling": sampling, "relation": relation}
+    goal: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "calibration": calibration, "budget": budget}
+    goal |= {"population": population, "population_budget": population_budget}
     with python_errors():
-        check_objects(model, task, algorithm, graph)
-        followers = adapt_observers(observers, progress)
-        nodes = node_count(data, nodes, _DEFAULT_NODES)
-        if epsilon is None and budget is None and algorithm is None:
-            epsilon = None if sets_noise(_DEFAULT_ALGORITHM, hyperparameters) else EXAMPLE_CONFIG["privacy"]["epsilon"]
-        target_epsilon = {"epsilon": epsilon, "delta": delta, "calibration": calibration, "budget": budget}
-        config = Config.parse(
-            {
-                **general,
-                "data": _name(data),
-                "sharding": _name(_sharding(data, sharding)),
-                "task": _name(task),
-                "model": _name(model),
-                "algorithm": _algorithm(algorithm, hyperparameters),
-                "graph": {**_name(graph), **({"nodes": nodes} if isinstance(graph, str) else {})},
-                "batch": {"size": batch, "sampling": sampling, "relation": relation},
-                "privacy": {**target_epsilon, "population": population, "population_budget": population_budget},
-            },
-            "tacit.train",
-        )
-        records = adapt_data(data, target, labels, test, fitting_split(batch_relation(config.batch)))
-        parts = UserParts(
-            data=records.data,
-            sharding=records.shards or _index_arrays(sharding),
-            task=None if isinstance(task, str) else task,
-            model=None if isinstance(model, str) else model,
-            graph=_graph(graph, nodes if isinstance(data, list) else None),
-            algorithm=algorithm if isinstance(algorithm, Algorithm) else None,
-        )
-        folder = None if out is None else Path(out)
+        given = GivenParts(model, data, task, algorithm, graph, nodes, sharding)
+        if epsilon is None and budget is None:
+            goal["epsilon"] = given.default_epsilon(hyperparameters)
+        sections = given.sections(hyperparameters, _ARGUMENTS)
+        config = Config.parse({**general, **sections, "batch": batches, "privacy": goal}, "tacit.train")
+        parts = given.objects(adapt_data(data, target, labels, test, fitting_split(batch_relation(config.batch))))
+        followers, folder = adapt_observers(observers, progress), None if out is None else Path(out)
         how: dict[str, Any] = {"out": folder, "resume": resume, "extend": extend, "observers": followers}
         return from_config(config, parts, **how, secret_noise=True).go()
 
 
-def refuse_graph_method(config: Config) -> None:
-    """Refuse a method that learns a graph where one that trains a model is needed."""
-    if config.algorithm.name in algorithms:
-        return
-    from tacit.graph_learning import graph_methods  # slow to import
-
-    if config.algorithm.name in graph_methods:
-        raise TacitError(f"{config.algorithm.name} learns a graph, not a model: use tacit learn-graph")
+_ARGUMENTS = tuple(inspect.signature(train).parameters)[:-1]  # all but the hyperparameters
 
 
 def _check_resume(out: str | Path | None, resume: bool, extend: int) -> None:
@@ -181,48 +140,3 @@ def _check_resume(out: str | Path | None, resume: bool, extend: int) -> None:
         raise TacitError("resume=True needs out=, the folder of the run to resume")
     if extend < 0 or (extend and not resume):
         raise TacitError(f"extend must be a number of rounds to add and needs resume=True, got {extend}")
-
-
-def _name(part: object) -> dict[str, str]:
-    return {"name": part if isinstance(part, str) else f"{PYTHON_OBJECT_PREFIX}{type(part).__name__}"}
-
-
-def _algorithm(algorithm: str | Algorithm[Any] | None, hyperparameters: dict[str, Any]) -> dict[str, Any]:
-    """The section [algorithm] of the config."""
-    if isinstance(algorithm, Algorithm):
-        refuse_hyperparameters(algorithm, hyperparameters)
-        return _name(algorithm)
-    name = algorithm or _DEFAULT_ALGORITHM
-    refuse_graph_method(Config.parse({"algorithm": name}))
-    arguments = [each.name for each in inspect.signature(train).parameters.values() if each.kind != each.VAR_KEYWORD]
-    return algorithm_section(name, hyperparameters, arguments)
-
-
-def _sharding(data: object, sharding: Sharding | None) -> object:
-    """What the config records as sharding: its name, or the object that determines it."""
-    if not isinstance(data, list):
-        return _DEFAULT_SHARDING if sharding is None else sharding
-    if sharding is not None:
-        raise TacitError("data has one entry per node, which are the shards: remove sharding=")
-    return data
-
-
-def _index_arrays(sharding: Sharding | None) -> list[npt.NDArray[np.int64]] | None:
-    if sharding is None or isinstance(sharding, str):
-        return None
-    try:
-        return [np.asarray(part, np.int64) for part in sharding]
-    except (TypeError, ValueError):
-        raise TacitError(
-            f"sharding must be a name or one array of record indices per node, got {kind(sharding)}"
-        ) from None
-
-
-def _graph(graph: str | Graph | nx.Graph, nodes: int | None) -> Graph | None:
-    """A graph that was given as an object. It must have one node per entry of data given per node."""
-    if isinstance(graph, str):
-        return None
-    made = graph if isinstance(graph, Graph) else from_networkx(graph)
-    if nodes is not None and made.nodes != nodes:
-        raise TacitError(f"data has {nodes} entries, one per node, but the graph has {made.nodes} nodes")
-    return made

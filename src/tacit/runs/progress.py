@@ -51,6 +51,7 @@ class ProgressBar(Observer):
             self._console.print(line, highlight=False, soft_wrap=True)
 
     def on_finish(self, run: Run) -> None:
+        self._progress.refresh()  # `stop` does not redraw the widget of a notebook
         self._progress.stop()
 
 

@@ -1,4 +1,4 @@
-"""A run as HTML for notebooks: the key numbers and a curve of the main metric. No script, and the page's own colours."""
+"""A run as HTML for notebooks: the key numbers and a curve of the main metric, in the colours of the page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run_html(run: RunSummary) -> str:
     rows += [("Privacy", line) for line in run.privacy_lines]
     rows += [(term, text) for term, text in (("Stopped", run.stopped), ("Results", run.folder)) if text]
     table = "".join(
-        f'<tr><th style="{_CELL};font-weight:600;white-space:nowrap">{escape(term)}</th><td style="{_CELL}">{escape(text)}</td></tr>'
+        f'<tr><th style="{_CELL};white-space:nowrap">{escape(term)}</th><td style="{_CELL}">{escape(text)}</td></tr>'
         for term, text in rows
     )
     curve = _curve(run, run.metrics[0]) if run.metrics else ""
@@ -36,12 +36,12 @@ def _metric_rows(run: RunSummary) -> list[tuple[str, str]]:
 
 
 def _curve(run: RunSummary, metric: Metric) -> str:
-    """An SVG of the metric over rounds, with the trivial predictor as a dashed line; empty for fewer than two points."""
-    points = [(row["round"], row[metric.name]) for row in run.history if row.get(metric.name) is not None]
+    """An SVG of the metric over rounds, the trivial predictor as a dashed line; empty for fewer than two points."""
+    points = [(int(row["round"]), float(row[metric.name])) for row in run.history if row.get(metric.name) is not None]
     points = [(t, value) for t, value in points if math.isfinite(value)]
     if len(points) < 2:
         return ""
-    trivial = run.trivial.get(metric.name)
+    trivial: float | None = run.trivial.get(metric.name)
     values = [value for _, value in points] + ([] if trivial is None else [trivial])
     low, high = min(values), max(values)
     first, last = points[0][0], points[-1][0]
