@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize
 
 from tacit.algorithms.algorithm import no_noise_level, select_nodes
 from tacit.algorithms.privacy_plan import Nodes, PrivacyPlan
@@ -98,6 +97,8 @@ def paper_mu0(epsilon: float, delta: float, rate: float, rounds: int, rho_mu: fl
     >>> round(dyn_d2p_claim(1 / 2500, mu0 * 2.0 ** (np.arange(3500) / 3500), 1e-4), 6)
     1.0
     """
+    from scipy import optimize  # slow to import
+
     if not (0 < rate <= 1 and rounds >= 1 and 0 < rho_mu < math.inf):
         raise TacitError(
             f"Dyn-D²P's calibration needs 0 < rate ≤ 1, rounds ≥ 1 and ρ_μ > 0, got {rate}, {rounds} and {rho_mu}"

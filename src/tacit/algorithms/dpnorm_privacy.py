@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import optimize
 
 from tacit.algorithms.algorithm import no_noise_level, select_nodes
 from tacit.algorithms.privacy_plan import Nodes, PrivacyPlan
@@ -149,6 +148,8 @@ def dp_norm_claim(multiplier: float, delta: float, rounds: int) -> float:
     >>> round(dp_norm_claim(167.7, 1e-3, 2000), 3)
     1.0
     """
+
+    from scipy import optimize  # slow to import
 
     def excess(log_epsilon: float) -> float:
         return math.log(dp_norm_j(math.exp(log_epsilon), delta, rounds) / multiplier)

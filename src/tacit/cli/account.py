@@ -11,7 +11,6 @@ import typer
 
 from tacit.cli.app import app
 from tacit.cli.output import err, print_json, print_line
-from tacit.cli.privacy_lines import privacy_line
 from tacit.errors import TacitError, unknown
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ def _print(answer: AccountResult, claimed: float | None, one_mechanism: bool, as
         noise = {} if solved is None else {"noise_multiplier": solved}
         print_json({"privacy": privacy.as_dict(), **noise, **({} if verdict is None else verdict.as_dict())})
         return
-    print_line(privacy_line(privacy))
+    print_line(privacy.line)
     if solved is not None:
         print_line(f"Noise multiplier{'' if one_mechanism else ' of round 0'}: {solved:.6g}")
     if verdict is not None:

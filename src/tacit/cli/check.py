@@ -9,7 +9,6 @@ import typer
 
 from tacit.cli.app import app
 from tacit.cli.output import err, print_json, print_line
-from tacit.cli.privacy_lines import privacy_line
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def check(
         if not found.escapes:
             print_line("No value depends on the records other than through releases.")
         refuted = bool(found.escapes) and found.privacy.guaranteed is not None
-        print_line(_REFUTED if refuted else privacy_line(found.privacy))
+        print_line(_REFUTED if refuted else found.privacy.line)
     if found.escapes:
         raise typer.Exit(_FOUND)
 

@@ -71,14 +71,14 @@ def _raise_open_file_limit() -> None:
 
 
 def _report(node: Node, result: dict[str, Any]) -> None:
-    from tacit.cli.privacy_lines import privacy_line, simulation_line
+    from tacit.cli.privacy_lines import simulation_line
     from tacit.runs.metrics import metric
 
     assert node.run is not None
     accuracy = "" if result.get("accuracy") is None else f", accuracy {metric('accuracy').text(result['accuracy'])}"
     stopped = f". Stopped: {result['stopped']}" if result["stopped"] else ""
     print_line(f"{node.site.name}: {result['rounds']} rounds{accuracy}{stopped}")
-    print_line(privacy_line(node.run.privacy))
+    print_line(node.run.privacy.line)
     if node.site.noise_seed is not None:
         print_line(simulation_line(node.site.noise_seed))
     if node.run.privacy.runs:

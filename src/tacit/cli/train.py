@@ -11,7 +11,7 @@ import typer
 
 from tacit.cli.app import INTERRUPTED, app
 from tacit.cli.output import err, print_json, print_line, show_preparation
-from tacit.cli.privacy_lines import privacy_line, simulation_line
+from tacit.cli.privacy_lines import simulation_line
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _print_result(run: Run, verbose: bool) -> None:
         print_line(f"Stopped: {run.stopped}")
     nodes = run.network.graph.nodes
     print_line(f"{run.algorithm.title}, {nodes} nodes, {run.t} rounds: {run.utility.headline}")
-    print_line(privacy_line(run.privacy))
+    print_line(run.privacy.line)
     if run.task.noise.simulated and run.privacy.guaranteed is not None:
         print_line(simulation_line(run.config["seed"]))
     if run.privacy.runs:

@@ -136,7 +136,7 @@ def _accuracy(share: float) -> str:
 
 
 def _report(supervisor: Supervisor, result: dict[str, Any]) -> None:
-    from tacit.cli.privacy_lines import privacy_line, simulation_line
+    from tacit.cli.privacy_lines import simulation_line
 
     count, first = len(supervisor.sites), supervisor.sites[0]
     rounds_done, rounds = min(site.status.round for site in supervisor.sites), supervisor.network_config.rounds
@@ -144,7 +144,7 @@ def _report(supervisor: Supervisor, result: dict[str, Any]) -> None:
         accuracy = "" if result["accuracy"] is None else f", mean accuracy {_accuracy(result['accuracy'])}"
         print_line(f"{result['network']}: all {count} sites finished {rounds_done} rounds{accuracy}")
         if supervisor.privacy is not None:
-            print_line(f"Site with the largest ε: {privacy_line(supervisor.privacy)}")
+            print_line(f"Site with the largest ε: {supervisor.privacy.line}")
         seeds = [site.site.noise_seed for site in supervisor.sites if site.site.noise_seed is not None]
         if seeds:
             print_line(simulation_line(seeds[0]))

@@ -11,9 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.fft import fft
-from scipy.sparse import csgraph
-from scipy.sparse import linalg as sparse_linalg
-from scipy.spatial.distance import cdist
 
 from tacit.errors import TacitError
 
@@ -49,6 +46,8 @@ def links(matrix: sparse.csr_array) -> tuple[Integers, Integers]:
 
 def components(matrix: sparse.csr_array) -> int:
     """Return the number of strongly connected components."""
+    from scipy.sparse import csgraph  # slow to import
+
     return int(csgraph.connected_components(matrix, directed=True, connection="strong", return_labels=False))
 
 
@@ -121,6 +120,8 @@ def _all_eigenvalues(matrices: Sequence[sparse.csr_array]) -> NDArray[Any]:
 
 
 def _leading_eigenvalues(matrices: Sequence[sparse.csr_array]) -> NDArray[Any]:
+    from scipy.sparse import linalg as sparse_linalg  # slow to import
+
     nodes = matrices[0].shape[0]
     start = np.random.default_rng(0).random(nodes)  # ARPACK's random start would make the result vary between calls
 
@@ -154,6 +155,8 @@ def largest_laplacian(matrix: sparse.csr_array) -> float:
     >>> round(largest_laplacian(sparse.csr_array([[1, 1, 0], [1, 1, 1], [0, 1, 1]])), 6)
     3.0
     """
+    from scipy.sparse import linalg as sparse_linalg  # slow to import
+
     source, target = links(matrix)
     nodes = matrix.shape[0]
     adjacency = sparse.csr_array((np.ones(len(source)), (target, source)), shape=(nodes, nodes))
@@ -192,6 +195,8 @@ def dobrushin(matrix: sparse.csr_array, circulant: bool = False) -> float:
     >>> dobrushin(sparse.csr_array([[0.5, 0.5, 0], [0, 0.5, 0.5], [0.5, 0, 0.5]]))
     0.5
     """
+    from scipy.spatial.distance import cdist  # slow to import
+
     nodes = matrix.shape[0]
     widest = 0.0
     for first in range(0, 1 if circulant else nodes, BLOCK_ROWS):

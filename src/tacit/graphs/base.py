@@ -1,9 +1,11 @@
 """The base class of every graph: a sequence of weighted directed graphs with their properties."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import numpy as np
 from scipy import sparse
 
@@ -12,12 +14,15 @@ from tacit.graphs import analysis
 from tacit.graphs.analysis import Floats, Integers
 from tacit.registry import Registry
 
+if TYPE_CHECKING:
+    import networkx as nx
+
 HORIZON = 64  # rounds that represent an aperiodic graph if its class does not define a property
 TOLERANCE = 1e-9  # the largest deviation of a sum of weights from 1
 _CONTRACTION_TARGET = 0.01  # the table of contractions is extended until its last entry is below this
 _MAX_ROUNDS_TIMES_NODES = 1 << 18  # the size limit of that table
 
-graphs: Registry["Graph"] = Registry("graph")
+graphs: Registry[Graph] = Registry("graph")
 
 
 class Graph(ABC):
@@ -60,7 +65,7 @@ class Graph(ABC):
         """Return the matrices of one period, or of the first `HORIZON` rounds if there is no period."""
         return [self.at(t) for t in range(self.period or HORIZON)]
 
-    def expected(self) -> "Graph":
+    def expected(self) -> Graph:
         """Return the graph of expected weights: the graph itself, unless its rounds are random."""
         return self
 
@@ -222,4 +227,6 @@ class Graph(ABC):
 
     def to_networkx(self, t: int = 0) -> nx.DiGraph:
         """Return round t as a networkx graph: edges from sender to receiver with their `weight`, with self-loops."""
+        import networkx as nx  # slow to import
+
         return nx.from_scipy_sparse_array(self.at(t).T, create_using=nx.DiGraph)

@@ -1,9 +1,11 @@
 """User-defined graphs: from a file of links, or from a networkx graph."""
 
+from __future__ import annotations
+
 from numbers import Real
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import numpy as np
 from scipy import sparse
 
@@ -12,6 +14,9 @@ from tacit.graphs.base import Graph, graphs
 from tacit.graphs.families import check_node_count
 from tacit.graphs.periodic import Periodic, canonical
 from tacit.graphs.weights import GivenOrRule, one_way_link, weigh
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Link = tuple[int, int]
 
@@ -116,11 +121,14 @@ def from_networkx(
         lazy: If True, every node keeps half of its value.
         name: The name in messages and reports.
 
+    >>> import networkx as nx
     >>> from_networkx(nx.path_graph(["a", "b", "c"])).at(0).toarray().round(2)
     array([[0.67, 0.33, 0.  ],
            [0.33, 0.33, 0.33],
            [0.  , 0.33, 0.67]])
     """
+    import networkx as nx  # slow to import
+
     check_node_count(name, len(g))
     try:
         labels = sorted(g.nodes)

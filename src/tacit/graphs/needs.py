@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse import csgraph
 
 from tacit.errors import TacitError, unknown
 from tacit.graphs.analysis import Integers, components, pattern
@@ -120,6 +119,8 @@ def _connected(graph: Graph) -> str | None:
 
 def _nodes_not_reached(matrix: sparse.sparray) -> Integers:
     """Return the nodes that no path from node 0 reaches, following entries from row to column."""
+    from scipy.sparse import csgraph  # slow to import
+
     reached = csgraph.breadth_first_order(sparse.csr_array(matrix), 0, return_predecessors=False)
     return np.setdiff1d(np.arange(matrix.shape[0]), reached)
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from math import log
 
-import networkx as nx
 import numpy as np
 from scipy import sparse
 
@@ -88,6 +87,8 @@ def random_regular(nodes: int, degree: int = 3, seed: int = 0, connected: bool =
     name = f"random-regular degree={degree}"
 
     def draw(k: int) -> sparse.csr_array:
+        import networkx as nx  # slow to import
+
         # networkx accepts one number as a seed, not a sequence.
         number = int(np.random.SeedSequence([seed, k]).generate_state(1)[0])
         drawn = nx.random_regular_graph(degree, nodes, seed=number)

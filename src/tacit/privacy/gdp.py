@@ -10,7 +10,7 @@ releases compose as μ² = Σ μ_k², and μ-GDP is (ε, δ)-DP exactly when (Dy
 import math
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from tacit.errors import TacitError
 
@@ -61,6 +61,8 @@ def mu_to_epsilon(mu: float, delta: float) -> float:
     >>> round(mu_to_epsilon(10 / 4, 1e-5), 4)  # a hundred releases with multiplier 4
     13.2067
     """
+    from scipy import optimize  # slow to import
+
     if not (mu >= 0 and 0 <= delta < 1):
         raise TacitError(f"mu must be at least 0 and delta in [0, 1), got {mu} and {delta}")
     if mu == 0 or (delta > 0 and math.erf(mu / math.sqrt(8)) <= delta):  # δ(0, μ), without its logarithm
@@ -81,6 +83,8 @@ def epsilon_to_mu(epsilon: float, delta: float) -> float:
     >>> round(mu, 5), round(mu_to_epsilon(mu, 1e-4), 9)
     (0.3139, 1.0)
     """
+    from scipy import optimize  # slow to import
+
     if not (0 <= epsilon < math.inf and 0 < delta < 1):
         raise TacitError(f"epsilon must be finite and at least 0, and delta in (0, 1), got {epsilon} and {delta}")
     low = high = 1.0

@@ -21,6 +21,8 @@ _NEIGHBOURS = {
     "add-remove": "one record of one node is added or removed; the stated number of records per node is public",
     "replace-one": "one record of one node is replaced by another",
 }
+_MODELS_NOT_COVERED = "; the models and results measured on them are not covered"
+_RELATIONS = {"add-remove": "add or remove one", "replace-one": "replace one"}
 _NEIGHBOURS_OF_NODES = "all data of one node are replaced by any other data"
 
 
@@ -95,6 +97,21 @@ class Privacy:
         if self.total is None or self.guaranteed is None:
             return f"{runs}: no total is guaranteed, because {self.total_reason}."
         return f"This run: ε = {rounded_up(self.guaranteed)}. {runs}: ε = {rounded_up(self.total)}."
+
+    @property
+    def line(self) -> str:
+        """ε, δ, unit and adversary in one line.
+
+        >>> Privacy(guaranteed=2.9931, claimed=None, delta=1e-4).line
+        'Guaranteed ε = 2.994, δ = 0.0001 per record (add or remove one), against an eavesdropper on every link'
+        """
+        if self.guaranteed is None:
+            return f"No privacy is guaranteed: {self.reason}"
+        relation = "replace all its data" if self.unit == "node" else _RELATIONS[self.relation]
+        return (
+            f"{self.label} ε = {rounded_up(self.guaranteed)}, δ = {self.delta:g} per {self.unit} ({relation}), "
+            f"against {self.adversary}{_MODELS_NOT_COVERED if self.covers_models is False else ''}"
+        )
 
     def sentence(self) -> str:
         """Return the whole statement in words."""

@@ -15,7 +15,7 @@ from tacit.runs import FinishedRun, require_files, storage
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RunRecord(FinishedRun):
     """A finished run with all that its page shows.
 

@@ -13,6 +13,7 @@ from tacit.privacy import Privacy
 from tacit.runs import storage
 from tacit.runs.observer import Row
 from tacit.runs.prediction import TrainedModel, TrainedRun, trained_in_folder
+from tacit.runs.run_summary import RunSummary
 from tacit.runs.storage import CONFIG_FILE, HISTORY_FILE, RESULT_FILE, TRACE_FILE
 from tacit.runs.verification import Verification, verify
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class FinishedRun(TrainedRun):
     """What a run folder contains after the run has ended.
 
@@ -90,6 +91,19 @@ class FinishedRun(TrainedRun):
 
     def trained(self, node: int | None = None) -> TrainedModel:
         return trained_in_folder(self.folder, node, self.given)
+
+    def summary(self) -> RunSummary:
+        result = self.result
+        return RunSummary(
+            title=result["algorithm"],
+            nodes=result["nodes"],
+            rounds=result["rounds"],
+            history=self.evaluations,
+            trivial=result.get("trivial") or {},
+            privacy=self.privacy,
+            stopped=result.get("stopped"),
+            folder=str(self.folder),
+        )
 
     @property
     def is_site(self) -> bool:

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from tacit.runs.metrics import headline, metric
 from tacit.runs.observer import Observer
 from tacit.runs.run import Run
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 
 class ProgressBar(Observer):
     """Shows rounds, loss, accuracy, guaranteed ε so far and the remaining time on standard error.
 
-    Without a terminal it prints one line per evaluation.
+    In a notebook the bar is a widget, which needs ipywidgets. Without a terminal or a widget it prints one line per
+    evaluation.
+
+    Args:
+        console: Where to show it; standard error by default.
     """
 
-    def __init__(self) -> None:
-        self._console = Console(stderr=True)
+    def __init__(self, console: Console | None = None) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._console = console or _standard_error()
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -28,7 +36,7 @@ class ProgressBar(Observer):
             TextColumn("{task.fields[numbers]}"),
             TimeRemainingColumn(),
             console=self._console,
-            disable=not self._console.is_terminal,
+            disable=not shows_bars(self._console),
         )
 
     def on_start(self, run: Run) -> None:
@@ -43,7 +51,13 @@ class ProgressBar(Observer):
             self._console.print(line, highlight=False, soft_wrap=True)
 
     def on_finish(self, run: Run) -> None:
+        self._progress.refresh()  # `stop` does not redraw the widget of a notebook
         self._progress.stop()
+
+
+def shows_bars(console: Console) -> bool:
+    """Whether a bar can be redrawn in place: in a terminal, or in a notebook that has widgets."""
+    return console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)
 
 
 def numbers(run: Run) -> str:
@@ -61,9 +75,11 @@ def progress_counter(what: str, total: int, done: int) -> Iterator[Callable[[str
 
     Call the yielded function once per finished item. It prints one line per item; without a terminal there is no bar.
     """
-    console = Console(stderr=True)
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = _standard_error()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    progress = Progress(*columns, console=console, disable=not console.is_terminal)
+    progress = Progress(*columns, console=console, disable=not shows_bars(console))
     task = progress.add_task(what, total=total, completed=done)
     if done:
         console.print(f"{done} of {total} {what} are already finished", highlight=False)
@@ -76,3 +92,9 @@ def progress_counter(what: str, total: int, done: int) -> Iterator[Callable[[str
 
     with progress:
         yield advance
+
+
+def _standard_error() -> Console:
+    from rich.console import Console  # slow to import
+
+    return Console(stderr=True)

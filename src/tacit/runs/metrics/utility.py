@@ -77,9 +77,9 @@ def utility_of(evaluation: Evaluation, trivial: Scores) -> Utility:
     return Utility(_name(head), scores, trivial, _main(head), _confusion(evaluation, head))
 
 
-def trivial_scores(head: Head | None, test_y: Tensor) -> Scores:
-    """Return all metrics of the trivial predictor for test records with these targets."""
-    measured = prediction_metrics(head)
+def trivial_scores(head: Head | None, test_y: Tensor, *, main: bool = False) -> Scores:
+    """Return all metrics of the trivial predictor for test records with these targets, or only the `main` ones."""
+    measured = evaluated_metrics(head) if main else prediction_metrics(head)
     values = scores_of(trivial_predictions(head, test_y), measured)
     return {each.name: _finite(value) for each, value in zip(measured, values, strict=True)}
 

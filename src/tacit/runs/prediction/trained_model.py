@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from tacit.errors import TacitError
 from tacit.runs.prediction.description import ModelDescription
 from tacit.runs.prediction.record_files import RecordFile
+from tacit.runs.run_summary import SummarisedRun
 from tacit.tasks import Head, Normalise, TableSchema, normalised_records
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class TrainedModel:
         return labels[decided]
 
 
-class TrainedRun(ABC):
+class TrainedRun(SummarisedRun, ABC):
     """A run with a trained model. Both a run in memory and one in a folder have these methods.
 
     `node` chooses the model of one node. By default it is the mean of all nodes' models, or the own model of a site.

@@ -6,6 +6,7 @@ from tacit.tasks.data.csv_table import CsvTable
 from tacit.tasks.data.dataset import Dataset, Normalise, datasets, normalised_records
 from tacit.tasks.data.files import DataFile
 from tacit.tasks.data.identifiers import looks_like_identifier
+from tacit.tasks.data.node_records import join_datasets, join_nodes
 from tacit.tasks.data.split import Split, fitting_split
 from tacit.tasks.data.table_reader import open_table, read_table
 from tacit.tasks.data.table_schema import TableSchema
@@ -25,6 +26,8 @@ __all__ = [
     "datasets",
     "fitting_split",
     "images",
+    "join_datasets",
+    "join_nodes",
     "libsvm",
     "looks_like_identifier",
     "normalised_records",

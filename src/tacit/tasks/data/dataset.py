@@ -206,8 +206,8 @@ class Dataset:
         """
         if not self.declared:
             raise self._error(
-                "the classes were learnt from the records, so no privacy can be guaranteed: declare them, with "
-                "data.labels = [...] in a config or Dataset.from_arrays(x, y, labels=[...]) in Python"
+                "the classes were learnt from the records, so no privacy can be guaranteed: declare them with "
+                "labels=[...] (in a config: data.labels = [...])"
             )
         if self.schema is not None and self.schema.private_columns:
             raise self._error(

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pooch
-from rich.console import Console
-from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
 
 from tacit.errors import TacitError
 
@@ -108,6 +106,9 @@ class _DownloadBar:
     """A Rich progress bar with the interface that pooch expects."""
 
     def __init__(self, url: str) -> None:
+        from rich.console import Console  # slow to import
+        from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
+
         columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
         self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
         self._task = self._bar.add_task(url.rpartition("/")[2], total=None)

@@ -2,39 +2,45 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import networkx as nx
-import numpy as np
-import numpy.typing as npt
 from torch import nn
 
 from tacit.algorithms import Algorithm
+from tacit.api.arguments import EvaluationCallback, adapt_observers
+from tacit.api.data import Data, Test, adapt_data
+from tacit.api.messages import python_errors
+from tacit.api.parts import GivenParts, Sharding
 from tacit.errors import TacitError
-from tacit.graph_learning import graph_methods
-from tacit.graphs import Graph, from_networkx
-from tacit.privacy import Relation
-from tacit.runs import PYTHON_OBJECT_PREFIX, Config, Observer, ProgressBar, Run, UserParts, batch_relation, from_config
-from tacit.tasks import Dataset, Head, Model, fitting_split
+from tacit.graphs import Graph
+from tacit.runs import Config, Observer, Run, batch_relation, from_config
+from tacit.tasks import Head, Label, Model, Target, fitting_split
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 def train(
     model: str | nn.Module | Model = "logistic",
-    data: str | Dataset | tuple[npt.ArrayLike, npt.ArrayLike] = "digits",
+    data: Data = "digits",
     *,
+    target: str | Target | None = None,
+    labels: Sequence[Label] | None = None,
+    test: Test | None = None,
     task: str | Head = "auto",
-    algorithm: str | Algorithm[Any] = "dyn-d2p",
+    algorithm: str | Algorithm[Any] | None = None,
     graph: str | Graph | nx.Graph = "one-peer-exponential",
-    nodes: int = 10,
+    nodes: int | None = None,
     rounds: int = 200,
     seed: int = 0,
     noise: Literal["simulated", "secret"] = "simulated",
     batch: int | None = 32,
     sampling: Literal["poisson", "without-replacement", "permutation"] = "poisson",
     relation: Literal["add-remove", "replace-one"] | None = None,
-    sharding: str | Sequence[npt.NDArray[np.int64]] = "iid",
+    sharding: Sharding | None = None,
     epsilon: float | None = None,
     delta: float = 1e-5,
     calibration: Literal["guaranteed", "paper"] = "guaranteed",
@@ -46,7 +52,8 @@ def train(
     resume: bool = False,
     extend: int = 0,
     progress: bool = False,
-    observers: Sequence[Observer] = (),
+    observers: Sequence[Observer | EvaluationCallback] = (),
+    **hyperparameters: Any,
 ) -> Run:
     """Train a model over a graph of nodes in this process, and account for its privacy.
 
@@ -57,13 +64,18 @@ def train(
 
     Args:
         model: A name, a `torch.nn.Module`, or a `tacit.Model`.
-        data: A name, a `tacit.Dataset`, or arrays (x, y), whose classes are learnt from y. A guarantee needs declared
-            classes: `Dataset.from_arrays(x, y, labels=[...])`.
+        data: A name, a `tacit.Dataset`, (x, y) as arrays, lists or tensors, a pandas data frame with numeric features
+            and a `target` column, or a map-style torch `Dataset` of items (x, y), which are read once. A list has the
+            data of one node per entry, in one of these forms; there are as many nodes as entries.
+        target: The column of a data frame that has the labels; or a `tacit.Target`, if the labels are not classes.
+        labels: The classes of your own records, in their order. A guarantee needs them: otherwise they are learnt
+            from the records, which only an algorithm without privacy accepts.
+        test: Test records in one of the forms of `data`, or the share of the records to hold out; 0.2 by default.
         task: What the model learns: a name (`tacit list`), or a `tacit.Head`, which also sets parameters such as
             class weights. "auto" fits the targets of the data; one output for two classes is a logit.
-        algorithm: A name, or an `Algorithm`.
+        algorithm: A name, or an `Algorithm`. The default is dyn-d2p, with epsilon=3 unless you set the noise.
         graph: A name, a `tacit.Graph`, or a networkx graph.
-        nodes: The number of nodes of a graph given by name.
+        nodes: The number of nodes of a graph given by name; 10 by default.
         rounds: The number of rounds.
         seed: Determines initial parameters, batches and noise: the same seed gives the same run.
         noise: "simulated" derives noise and batches from the seed; "secret" from a key of the operating system. With
@@ -73,7 +85,7 @@ def train(
         sampling: How batches are drawn.
         relation: Neighbouring data sets: one record added or removed, or one record replaced. The default is
             add-remove for Poisson sampling and replace-one otherwise.
-        sharding: A name, or one array of record indices per node.
+        sharding: A name ("iid" by default), or one array of record indices per node.
         epsilon: Calibrate the noise for this ε. Without it, the algorithm's own noise parameters apply.
         delta: The δ of all guarantees.
         calibration: "guaranteed" makes `epsilon` the guaranteed ε; "paper" uses the paper's formula.
@@ -87,7 +99,10 @@ def train(
             or other records than those in the run's ledger are refused.
         extend: With `resume`, continue the run for so many more rounds, with the same noise, schedules and budget.
         progress: Show progress on standard error.
-        observers: Notified of the start, every round, every evaluation and the end (`tacit.Observer`).
+        observers: Notified of the start, every round, every evaluation and the end (`tacit.Observer`). A function is
+            called with (run, row) after every evaluation.
+        hyperparameters: The hyperparameters of an algorithm given by name, such as lr=0.1 and clip=1.0. They are the
+            keys of [algorithm] in a config.
 
     Returns:
         The finished run: `models`, `history`, `utility`, `privacy`, and `stopped` if it ended early.
@@ -96,42 +111,28 @@ def train(
         TacitError: An argument is not accepted, or the run fails, for example because it diverges.
 
     Example:
-        >>> run = train(algorithm="const-d2p", nodes=4, rounds=5, epsilon=2.0, delta=1e-3)
+        >>> run = train(algorithm="const-d2p", lr=0.5, nodes=4, rounds=5, epsilon=2.0, delta=1e-3)
         >>> run.privacy.guaranteed <= 2.0, len(run.models), run.history[-1]["round"]
         (True, 4, 5)
     """
-    general = {"seed": seed, "noise": noise, "rounds": rounds, "evaluate_every": evaluate_every}
-    named = {"data": data, "sharding": sharding, "task": task, "model": model, "algorithm": algorithm}
-    records = {"population": population, "population_budget": population_budget}
-    config = Config.parse(
-        {
-            **general,
-            **{kind: _name(part) for kind, part in named.items()},
-            "graph": {**_name(graph), **({"nodes": nodes} if isinstance(graph, str) else {})},
-            "batch": {"size": batch, "sampling": sampling, "relation": relation},
-            "privacy": {"epsilon": epsilon, "delta": delta, "calibration": calibration, "budget": budget, **records},
-        },
-        "tacit.train",
-    )
     _check_resume(out, resume, extend)
-    refuse_graph_method(config)
-    parts = _objects(data, sharding, task, model, graph, algorithm, batch_relation(config.batch))
-    folder = None if out is None else Path(out)
-    followers = _followers(progress, observers)
-    run = from_config(config, parts, out=folder, resume=resume, extend=extend, observers=followers, secret_noise=True)
-    return run.go()
+    general = {"seed": seed, "noise": noise, "rounds": rounds, "evaluate_every": evaluate_every}
+    batches = {"size": batch, "sampling": sampling, "relation": relation}
+    goal: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "calibration": calibration, "budget": budget}
+    goal |= {"population": population, "population_budget": population_budget}
+    with python_errors():
+        given = GivenParts(model, data, task, algorithm, graph, nodes, sharding)
+        if epsilon is None and budget is None:
+            goal["epsilon"] = given.default_epsilon(hyperparameters)
+        sections = given.sections(hyperparameters, _ARGUMENTS)
+        config = Config.parse({**general, **sections, "batch": batches, "privacy": goal}, "tacit.train")
+        parts = given.objects(adapt_data(data, target, labels, test, fitting_split(batch_relation(config.batch))))
+        followers, folder = adapt_observers(observers, progress), None if out is None else Path(out)
+        how: dict[str, Any] = {"out": folder, "resume": resume, "extend": extend, "observers": followers}
+        return from_config(config, parts, **how, secret_noise=True).go()
 
 
-def _followers(progress: bool, observers: Sequence[Observer]) -> list[Observer]:
-    from tacit.reports import ReportPage  # slow to import, and only a run needs it
-
-    return [*([ProgressBar()] if progress else []), ReportPage(), *observers]
-
-
-def refuse_graph_method(config: Config) -> None:
-    """Refuse a method that learns a graph where one that trains a model is needed."""
-    if config.algorithm.name in graph_methods:
-        raise TacitError(f"{config.algorithm.name} learns a graph, not a model: use tacit learn-graph")
+_ARGUMENTS = tuple(inspect.signature(train).parameters)[:-1]  # all but the hyperparameters
 
 
 def _check_resume(out: str | Path | None, resume: bool, extend: int) -> None:
@@ -139,31 +140,3 @@ def _check_resume(out: str | Path | None, resume: bool, extend: int) -> None:
         raise TacitError("resume=True needs out=, the folder of the run to resume")
     if extend < 0 or (extend and not resume):
         raise TacitError(f"extend must be a number of rounds to add and needs resume=True, got {extend}")
-
-
-def _name(part: object) -> dict[str, str]:
-    return {"name": part if isinstance(part, str) else f"{PYTHON_OBJECT_PREFIX}{type(part).__name__}"}
-
-
-def _objects(
-    data: str | Dataset | tuple[npt.ArrayLike, npt.ArrayLike],
-    sharding: str | Sequence[npt.NDArray[np.int64]],
-    task: str | Head,
-    model: str | nn.Module | Model,
-    graph: str | Graph | nx.Graph,
-    algorithm: str | Algorithm[Any],
-    relation: Relation,
-) -> UserParts:
-    """The parts that are not names. Arrays are split as the relation of the run needs it."""
-    if not isinstance(data, str | Dataset):
-        data = Dataset.from_arrays(*data, split=fitting_split(relation))
-    if not isinstance(graph, str | Graph):
-        graph = from_networkx(graph)
-    return UserParts(
-        data=None if isinstance(data, str) else data,
-        sharding=None if isinstance(sharding, str) else [np.asarray(part, np.int64) for part in sharding],
-        task=None if isinstance(task, str) else task,
-        model=None if isinstance(model, str) else model,
-        graph=None if isinstance(graph, str) else graph,
-        algorithm=None if isinstance(algorithm, str) else algorithm,
-    )

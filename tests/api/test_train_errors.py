@@ -1,0 +1,71 @@
+"""What PyTorch users pass by mistake is refused in one sentence."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+from torch.utils.data import Dataset as TorchDataset
+
+import tacit
+from tests.api.cases import quick, records
+
+X, Y = records()
+PAIRS = TensorDataset(torch.tensor(X, dtype=torch.float32), torch.tensor(Y))
+SGD = torch.optim.SGD(nn.Linear(3, 2).parameters(), lr=0.1)
+OPTIMISER = r"optimiser \(SGD\), but .*: remove the optimiser, and set algorithm= and lr="
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter([])
+
+
+class Items(TorchDataset):
+    def __init__(self, *items):
+        self.items = items
+
+    def __getitem__(self, i):
+        return self.items[i]
+
+
+class CountedItems(Items):
+    def __len__(self):
+        return len(self.items)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"model": nn.Linear}, r"model is the class Linear: pass an instance, Linear\(...\)"),
+        ({"model": nn.CrossEntropyLoss()}, r"model is a loss \(CrossEntropyLoss\): pass the module"),
+        ({"model": SGD}, f"model is an {OPTIMISER}"),
+        ({"model": lambda x: x}, "model must be a name, a torch.nn.Module or a tacit.Model, got function"),
+        ({"model": nn.Linear(3, 1), "labels": [0, 1, 2]}, "needs a model with 3 outputs per record"),
+        ({"model": nn.Linear(5, 2)}, r"the model does not accept records of shape \(3,\)"),
+        ({"algorithm": SGD}, f"algorithm is an {OPTIMISER}"),
+        ({"algorithm": torch.optim.SGD}, f"algorithm is an {OPTIMISER}"),
+        ({"algorithm": tacit.algorithms.DPSGD}, r"algorithm is the class DPSGD: pass an instance, DPSGD\(...\)"),
+        ({"lr": SGD}, f"lr is an {OPTIMISER}"),
+        ({"optimizer": SGD}, f"optimizer is an {OPTIMISER}"),
+        ({"task": nn.MSELoss()}, "task must be a name or a tacit.Head, got MSELoss; task= takes no loss function"),
+        ({"graph": np.eye(4)}, "graph must be a name, a tacit.Graph or a networkx graph, got ndarray"),
+        ({"nodes": 0}, "got 0"),
+        ({"sharding": 3}, "sharding must be a name or one array of record indices per node, got int"),
+        ({"data": DataLoader(PAIRS)}, "data is a DataLoader: pass loader.dataset; .*batch="),
+        ({"data": [DataLoader(PAIRS)]}, "data of node 0 is a DataLoader: pass loader.dataset"),
+        ({"data": Stream()}, "data is an iterable data set .*pass a map-style one"),
+        ({"data": Items((X[0], 1))}, r"data \(Items\) has no length: define __len__"),
+        ({"data": CountedItems((X[0], 1, 2))}, r"must be pairs \(x, y\), got a tuple of 3"),
+        ({"data": CountedItems((X[0], 1), (X[0, :2], 0))}, "must all have the same shape"),
+        ({"data": (X, Y[:-1])}, "x has 120 records but y has 119 labels"),
+        ({"data": (X[:, 0], Y)}, r"x must have shape \(records, features, …\)"),
+        ({"data": (X, Y, X)}, r"data must be \(x, y\), .*got a tuple of 3"),
+        ({"data": X}, r"data must be \(x, y\), .*got ndarray"),
+        ({"data": (X, Y), "test": (X[:, :2], Y)}, "they must have the same shape"),
+    ],
+)
+def test_mistakes(given, words):
+    with pytest.raises(tacit.TacitError, match=words) as refusal:
+        quick(**{"model": nn.Linear(3, 2), "data": (X, Y), "labels": [0, 1], **given})
+    assert "\n" not in str(refusal.value)
