@@ -113,6 +113,11 @@ def test_a_draft_from_records_is_a_config(tacit, csv):
         if column != "drop":
             line = next(line for line in text.splitlines() if line.startswith(f"{name} = "))
             assert "from the records: replace by public knowledge" in line
+    refused = tacit("train", "draft.toml", *setting("graph.nodes=2"))
+    assert refused.code == 2
+    assert "these columns are a draft with values of the records" in refused.err
+    assert "Reading" not in refused.err
+    Path("draft.toml").write_text(text.replace("from_records = true", "#"))
     run = tacit("train", "draft.toml", *setting("rounds=2", "graph.nodes=2", "batch.size=16", "privacy.delta=1e-4"))
     assert run.code == 0
     assert from_config(Config.load(Path("draft.toml"), ["graph.nodes=2"])).task.data.schema is not None

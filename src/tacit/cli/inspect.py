@@ -31,6 +31,7 @@ def inspect_table(
         Path | None, typer.Option(help="Instead, count the cells that do not fit the columns of this config file.")
     ] = None,
     separator: Annotated[str | None, typer.Option(help="Separator of cells. Default: the one of the header.")] = None,
+    multiline: Annotated[bool, typer.Option("--multiline", help="Quoted cells can contain line breaks.")] = False,
     encoding: Annotated[str | None, typer.Option(help="Encoding of the text. Default: UTF-8.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
@@ -45,14 +46,14 @@ def inspect_table(
         if label or target or from_records or out:
             raise TacitError("--check has no draft: leave out --label, --target, --from-records and --out")
         schema = _schema(check)
-        table = open_table(file, schema, separator=separator, encoding=encoding)
+        table = open_table(file, schema, separator=separator, encoding=encoding, multiline=multiline)
         _report(check_table(table, schema), as_json)
         return
     if out is not None and out.exists():
         raise TacitError(f"{out} exists: choose another file, or remove it")
-    table = open_table(file, separator=separator, encoding=encoding)
-    form = {"separator": separator, "encoding": encoding}
-    data = {"name": "csv" if isinstance(table, CsvTable) else "parquet", "path": str(file)}
+    table = open_table(file, separator=separator, encoding=encoding, multiline=multiline)
+    form: dict[str, str | bool | None] = {"separator": separator, "encoding": encoding, "multiline": multiline or None}
+    data: dict[str, str | bool] = {"name": "csv" if isinstance(table, CsvTable) else "parquet", "path": str(file)}
     data |= {key: value for key, value in form.items() if value is not None}
     _write(draft_table(table, data, label=label, target=target, from_records=from_records), out, as_json)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 METADATA_KEY = "tacit"  # of the description in files that have metadata: safetensors, ONNX, TorchScript
 _FORMAT = 1
-_READING = ("separator", "decimal", "encoding")
+_READING = ("separator", "decimal", "encoding", "multiline")
 _NO_MODULE = "the model was created from a loss function, so it has parameters but no module"
 
 
@@ -83,7 +83,7 @@ class ModelDescription(Described):
         complete: Whether the file has all parameters. The mean of nodes with local parameters has only the shared ones.
         head: The head; None if the outputs have no known meaning.
         table: The schema of the table from which the records are prepared; None without one.
-        reading: The declared form of csv files, as far as it was declared: separator, decimal mark, encoding.
+        reading: The form of csv files, as far as it was declared: separator, decimal mark, encoding, multiline.
         normalise: How every record is divided by its own norm.
     """
 
@@ -99,7 +99,7 @@ class ModelDescription(Described):
     head: HeadDescription | None
     target: TargetDescription
     table: dict[str, Any] | None
-    reading: dict[str, str]
+    reading: dict[str, str | bool]
     normalise: Normalise
     privacy: ModelPrivacy
 
@@ -192,8 +192,8 @@ def _target(target: Target, settings: Mapping[str, Any]) -> TargetDescription:
     )
 
 
-def _reading(settings: Mapping[str, Any]) -> dict[str, str]:
-    return {key: value for key in _READING if isinstance(value := settings.get(key), str)}
+def _reading(settings: Mapping[str, Any]) -> dict[str, str | bool]:
+    return {key: value for key in _READING if isinstance(value := settings.get(key), str | bool)}
 
 
 def _plain(value: Any) -> Any:

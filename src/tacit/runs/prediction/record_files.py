@@ -85,7 +85,9 @@ class RecordFile(ABC):
         if path.suffix.lower() == ".npz":
             return _Arrays(model, path, keep)
         mark = cast(DecimalMark | None, form.get("decimal"))
-        table = open_table(path, model.schema, form.get("separator"), mark, form.get("encoding"))
+        texts = (cast(str | None, form.get(key)) for key in ("separator", "encoding"))
+        separator, encoding = texts
+        table = open_table(path, model.schema, separator, mark, encoding, bool(form.get("multiline")))
         if model.schema is not None:
             return _Table(model, model.schema, table, keep)
         if isinstance(table, CsvTable) and all(math.isfinite(number_of(name, table.decimal)) for name in table.names):

@@ -43,6 +43,7 @@ class CsvTable(TableSource):
         separator: The separator of cells.
         encoding: The encoding: that of the byte order mark, the given one, or UTF-8.
         strict: Whether a file that is not well-formed is refused. Otherwise damaged parts are missing cells.
+        multiline: Whether quoted cells can contain line breaks. Otherwise every line is one record.
         header: Whether the first record contains the column names. Otherwise names are the indices from 0.
     """
 
@@ -55,6 +56,7 @@ class CsvTable(TableSource):
         encoding: str | None = None,
         strict: bool = False,
         header: bool = True,
+        multiline: bool = False,
     ) -> None:
         """Open a file and read its header.
 
@@ -67,10 +69,12 @@ class CsvTable(TableSource):
             encoding: The encoding, if the file has no byte order mark.
             strict: Refuse a file that is not well-formed.
             header: Whether the first record contains the column names.
+            multiline: Whether quoted cells can contain line breaks. They can in a `strict` file.
         """
         if separator is not None and len(separator) != 1:
             raise TacitError(f"separator must be one character, got {separator!r}")
         self.path, self.where, self.strict, self.header = path, str(path), strict, header
+        self.multiline = multiline or strict
         self.encoding, self._newline = encoding or "utf-8", "\n"
         with self._reading():
             self._detect()
@@ -92,11 +96,11 @@ class CsvTable(TableSource):
 
     def records(self) -> Iterator[tuple[int, str]]:
         """Yield the line number and the text of every record."""
-        splitter = RecordSplitter(self.separator, len(self.names))
+        splitter = RecordSplitter(self.separator, self.multiline)
         with self._reading(), self._open() as file:
             for _ in range(self._header_lines):
                 next(file, None)
-            for line, text in splitter.records(file, self._header_lines + 1, self.strict):
+            for line, text in splitter.records(file, self._header_lines + 1):
                 if self.strict and (count := splitter.count_cells(text)) != len(self.names):
                     raise TacitError(f"{self.where}: line {line} has {count} values, line 1 has {len(self.names)}")
                 yield line, text
@@ -166,7 +170,8 @@ class CsvTable(TableSource):
 
     @property
     def _malformed(self) -> TacitError:
-        return TacitError(f"{self.where} is not a {self.encoding.upper()} text file of comma-separated values")
+        quotes = ", or it has a quoted cell that does not end" if self.multiline and not self.strict else ""
+        return TacitError(f"{self.where} is not a {self.encoding.upper()} text file of comma-separated values{quotes}")
 
 
 def _separator(first: list[str], columns: Collection[str]) -> str:
@@ -179,7 +184,7 @@ def _separator(first: list[str], columns: Collection[str]) -> str:
 
 def _first_record(lines: list[str], separator: str) -> tuple[list[str], int]:
     """Return the cells of the first record, and the number of its lines."""
-    splitter, text = RecordSplitter(separator, 1), ""
+    splitter, text = RecordSplitter(separator), ""
     for count, line in enumerate(lines, 1):
         text += line.rstrip("\r\n").replace("\r", " ")
         if splitter.count_cells(text):

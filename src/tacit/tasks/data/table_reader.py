@@ -18,6 +18,7 @@ from tacit.tasks.data.table_schema import TableSchema
 from tacit.tasks.data.table_source import ParquetTable, TableSource
 
 _CELLS_PER_CHUNK = 1_000_000
+_BYTES_PER_CELL = 200  # of a chunk: text, Python objects and numbers
 _log = logging.getLogger(__name__)
 
 
@@ -27,12 +28,13 @@ def open_table(
     separator: str | None = None,
     decimal: DecimalMark | None = None,
     encoding: str | None = None,
+    multiline: bool = False,
 ) -> TableSource:
     """Open a csv or Parquet file, by the ending of its name. The other arguments are those of `CsvTable`."""
     if existing(path).suffix.lower() in (".parquet", ".pq"):
         return ParquetTable(path)
     columns = schema.used_columns() if schema else ()
-    return CsvTable(path, columns, separator=separator, decimal=decimal, encoding=encoding)
+    return CsvTable(path, columns, separator=separator, decimal=decimal, encoding=encoding, multiline=multiline)
 
 
 def read_table(
@@ -54,13 +56,13 @@ def read_table(
     """
     schema.check_columns(table.names, table.where, targets)
     columns, rows, target = schema.used_columns(targets), table.rows, schema.target
-    needed = rows * 4 * (schema.inputs[0] + math.prod(target.shape)) / 1e6
-    _log.info("Reading %s: %s records, %.3g MB in memory", table.where, f"{rows:,}", needed)
+    needed = _memory(rows, schema, len(columns)) / 1e6
+    _log.info("Reading %s: %s records, which need about %.3g MB of memory", table.where, f"{rows:,}", needed)
     try:
         x = np.zeros((rows, *schema.inputs), np.float32)
         y = np.zeros((rows, *target.shape) if targets else 0, np.int64 if target.classes else np.float32)
     except MemoryError:
-        raise TacitError(f"{table.where} needs {needed:.3g} MB of memory, and so much is not free") from None
+        raise TacitError(f"{table.where} needs about {needed:.3g} MB of memory, and so much is not free") from None
     start = 0
     for chunk in table.chunks(columns, chunk_rows or max(1, _CELLS_PER_CHUNK // len(columns))):
         locate = _Position(table, start)
@@ -70,6 +72,12 @@ def read_table(
             y[part] = schema.targets(chunk, table.decimal, locate)
         start += len(chunk)
     return x, y
+
+
+def _memory(rows: int, schema: TableSchema, columns: int) -> int:
+    """The bytes that a table needs while it is read: twice its records, for the split, and one chunk of text."""
+    record = 4 * schema.inputs[0] + (8 if schema.target.classes else 4) * math.prod(schema.target.shape)
+    return 2 * rows * record + _BYTES_PER_CELL * min(rows * columns, _CELLS_PER_CHUNK)
 
 
 class _Position:

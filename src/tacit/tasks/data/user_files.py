@@ -82,6 +82,8 @@ def csv(
     separator: str | None = None,
     decimal: Literal[".", ","] | None = None,
     encoding: str | None = None,
+    multiline: bool = False,
+    from_records: bool = False,
     test: float = 0.2,
     test_path: Path | None = None,
     split: Split = "content",
@@ -103,6 +105,9 @@ def csv(
         separator: The separator of cells. None: the one of comma, semicolon, tab and | that fits the header.
         decimal: The decimal mark, "." or ",". None: "." if cells are separated by commas, otherwise both.
         encoding: The encoding of the text. None: UTF-8, or that of the byte order mark.
+        multiline: With `columns`: whether quoted cells can contain line breaks. Otherwise every line is one record.
+        from_records: Marks a draft of `columns` with values of the records (`tacit inspect --from-records`), which is
+            refused. Remove it when all values are public knowledge.
         test: The share of the records to hold out for testing.
         test_path: A file with the test records, in the same form. `test`, `split` and `seed` then have no effect.
         split: What decides whether a record is held out, its "content" or its "index" in the file. A run chooses the
@@ -114,7 +119,8 @@ def csv(
     if columns is not None:
         schema = TableSchema.parse(columns, missing)
         _check_unused(schema, label, header, labels, normalise)
-        tables = [open_table(file, schema, separator, decimal, encoding) for file in files]
+        _check_draft(from_records)
+        tables = [open_table(file, schema, separator, decimal, encoding, multiline) for file in files]
         return Dataset.from_table(tables[0], schema, tables[1] if test_path else test, seed, files[0].stem, split)
     train, *others = [NumericCsv(existing(file), label, header, separator, decimal, encoding) for file in files]
     numeric = train.has_numeric_labels if labels is None else not any(isinstance(each, str) for each in labels)
@@ -131,6 +137,7 @@ def parquet(
     path: Path,
     columns: dict[str, Any],
     missing: Missing = "middle",
+    from_records: bool = False,
     test: float = 0.2,
     test_path: Path | None = None,
     split: Split = "content",
@@ -142,6 +149,7 @@ def parquet(
         path: The file.
         columns: The columns by name, as for csv.
         missing: How missing cells are prepared: "middle", "indicator" or "refuse".
+        from_records: As for csv.
         test: The share of the records to hold out for testing.
         test_path: A file with the test records, in the same form. `test`, `split` and `seed` then have no effect.
         split: What decides whether a record is held out, its "content" or its "index" in the file. A run chooses the
@@ -149,6 +157,7 @@ def parquet(
         seed: The key of the split.
     """
     schema = TableSchema.parse(columns, missing)
+    _check_draft(from_records)
     table, *others = [ParquetTable(existing(Path(each))) for each in (path, test_path) if each is not None]
     return Dataset.from_table(table, schema, others[0] if others else test, seed, Path(path).stem, split)
 
@@ -163,3 +172,11 @@ def _check_unused(
     for name, is_set in (("label", label != -1), ("header", header is not None), ("normalise", normalise != "none")):
         if is_set:
             raise TacitError(without.format(name))
+
+
+def _check_draft(from_records: bool) -> None:
+    if from_records:
+        raise TacitError(
+            "data.from_records = true: these columns are a draft with values of the records, so no ε would hold for "
+            "them. Replace the values by public knowledge, and remove data.from_records"
+        )

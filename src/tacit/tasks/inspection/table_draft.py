@@ -78,7 +78,8 @@ class TableDraft:
     def config(self) -> dict[str, Any]:
         """Return the config, with the columns whose declaration is complete."""
         columns = {column.name: column.declaration for column in self.columns if column.declaration is not None}
-        return {"data": {**self.data, "columns": columns}, "privacy": {"epsilon": _EPSILON, "delta": _DELTA}}
+        mark = {"from_records": True} if self.from_records else {}
+        return {"data": {**self.data, **mark, "columns": columns}, "privacy": {"epsilon": _EPSILON, "delta": _DELTA}}
 
     def as_dict(self) -> dict[str, Any]:
         """Return the draft for JSON."""
@@ -108,6 +109,8 @@ class TableDraft:
         yield from ("", "[data]")
         yield from (f"{key_text(key)} = {inline(value)}" for key, value in self.data.items())
         yield 'missing = "middle"  # of the range; "indicator" adds a column that marks missing cells; or "refuse"'
+        if self.from_records:
+            yield "from_records = true  # remove this line when all values below are public knowledge"
         yield from ("", "[data.columns]")
         yield from (column.line for column in self.columns)
         if not self.has_target:
