@@ -2,7 +2,7 @@
 
 from tacit.runs import storage
 from tacit.runs.build import from_config
-from tacit.runs.canonical import flat_settings, settings_digest
+from tacit.runs.canonical import canonical_settings, flat_settings, settings_digest
 from tacit.runs.checkpoint import Checkpoint
 from tacit.runs.config import EXAMPLE_CONFIG, Config
 from tacit.runs.config_file import apply_settings, read_toml, setting_value, validate_section
@@ -95,6 +95,7 @@ __all__ = [
     "build_graph",
     "build_model",
     "build_task",
+    "canonical_settings",
     "check_intact",
     "check_names",
     "code_digests",
