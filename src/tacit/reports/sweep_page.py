@@ -17,6 +17,7 @@ from tacit.runs import storage
 from tacit.sweeps import SweepResult, SweepRow
 
 SWEEP_FILE = "sweep.html"
+_MAX_TICKS = 6
 _LOG_SPAN = 10.0  # positive numbers that differ by this factor or more have a logarithmic axis
 
 
@@ -50,18 +51,13 @@ def _panel(result: SweepResult, name: str, index: int) -> ChartPanel:
     rows = [row for row in result.rows if row.mean is not None]
     values = [row.point[name] for row in rows]
     numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    x_axis: dict[str, Any] = {"title": {"text": escape(name)}}
-    if not numeric:
-        x_axis["type"] = "category"
-    elif min(values) > 0 and max(values) >= _LOG_SPAN * min(values):
-        x_axis |= {"type": "log", "nticks": 6}
     scale, unit = result.metric.scale, f" {result.metric.unit}" if result.metric.unit else ""
     layout = {
         "showlegend": False,
         "hovermode": "closest",
         "height": 300,
         "margin": {"l": 52, "r": 16, "t": 12, "b": 48},
-        "xaxis": x_axis,
+        "xaxis": {"title": {"text": escape(name)}, **_axis(values, numeric=numeric)},
         "yaxis": {"title": {"text": result.metric.short_label}},
     }
     positions = values if numeric else [str(value) for value in values]
@@ -69,6 +65,16 @@ def _panel(result: SweepResult, name: str, index: int) -> ChartPanel:
     about = "judged, by setting; the star is the best one"
     heading = f"{format_heading(result.metric.short)} by {name}"
     return ChartPanel(f"chart-{index}", heading, about, {"data": figures, "layout": layout})
+
+
+def _axis(values: Sequence[Any], *, numeric: bool) -> dict[str, Any]:
+    """The x axis: numbers that span decades on a logarithmic one; few different numbers are all marked."""
+    if not numeric:
+        return {"type": "category"}
+    different = sorted(set(values))
+    log = different[0] > 0 and different[-1] >= _LOG_SPAN * different[0]
+    ticks = {"tickvals": different, "ticktext": [f"{value:g}" for value in different]}
+    return {"type": "log" if log else "linear", **(ticks if len(different) <= _MAX_TICKS else {"nticks": 6})}
 
 
 def _points(rows: Sequence[SweepRow], x: Sequence[Any], scale: float, unit: str) -> Figure:
@@ -97,7 +103,7 @@ def _best_of_each(rows: Sequence[SweepRow], x: Sequence[Any], scale: float, *, n
     best: dict[Any, float] = {}
     for row, position in zip(rows, x, strict=True):
         best.setdefault(position, scale * float(row.mean or math.nan))
-    if not numeric or (len(best) == len(rows) and len(rows[0].point) > 1):
+    if not numeric or (len(rows) < 2 * len(best) and len(rows[0].point) > 1):
         return []
     ordered = sorted(best)
     line = {"color": "--muted", "width": 1, "dash": "dot"}

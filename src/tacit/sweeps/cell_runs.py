@@ -16,7 +16,7 @@ import torch
 from tacit.errors import TacitError
 from tacit.privacy import RecordedRun
 from tacit.runs import Run, UserParts, from_config, run_saved, utility_on
-from tacit.runs.metrics import Result, headline_metrics
+from tacit.runs.metrics import Result, Utility, headline_metrics
 from tacit.sweeps.cells import SweepCell
 from tacit.sweeps.judging import Judge, load_data
 
@@ -51,6 +51,8 @@ def run_cell(item: JudgedCell) -> Result:
             raise KeyboardInterrupt
         records = judge.records(cell.config)
         judged, reported = (utility_on(run, *part) for part in records)
+        if error is not None:  # the last finite model of a run that diverged is no result
+            judged, reported = (Utility.unknown(run.task.head, each.trivial) for each in (judged, reported))
     reservation = run.task.ledger.reservation
     return {
         "title": cell.title,

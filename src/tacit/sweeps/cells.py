@@ -61,7 +61,7 @@ def expand_points(config: Config, points: Sequence[Point], seeds: int) -> list[S
     for number, point in enumerate(points):
         settings = [setting_text(keys[name], value) for name, value in point.items()]
         table = apply_settings(base, settings)
-        parsed = Config.parse(table, point_text(point))
+        parsed = Config.parse(table, f"the setting {point_text(point)}")
         for seed in range(config.seed, config.seed + seeds):
             cells.append(SweepCell(number, point, table, parsed.model_copy(update={"seed": seed})))
     return cells

@@ -51,7 +51,7 @@ class RangeAxis:
         """Return `count` numbers.
 
         >>> RangeAxis("lr", 0.01, 1.0, log=True).draw(np.random.default_rng(0), 2)
-        [0.1879, 0.03461]
+        [0.1879, 0.03464]
         """
         if self.whole and not self.log:
             return [int(each) for each in rng.integers(int(self.low), int(self.high), size=count, endpoint=True)]

@@ -109,8 +109,13 @@ class Judge:
 
 
 def load_data(config: Config) -> Dataset:
-    """Return the data of a config, loaded once per process."""
+    """Return the data of a config, loaded once per sweep and process."""
     return _loaded(config.data.model_dump_json(), batch_relation(config.batch))
+
+
+def forget_data() -> None:
+    """Load data again on next use: a file may have changed."""
+    _loaded.cache_clear()
 
 
 @lru_cache(maxsize=4)

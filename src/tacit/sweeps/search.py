@@ -14,7 +14,7 @@ from tacit.sweeps.cell_runs import run_cells, simulated_run
 from tacit.sweeps.cells import SweepCell, expand_points
 from tacit.sweeps.charging import check_population_budget, split_target, sweep_privacy
 from tacit.sweeps.grid import grid_points, parse_grid
-from tacit.sweeps.judging import Judge, JudgeMode
+from tacit.sweeps.judging import Judge, JudgeMode, forget_data
 from tacit.sweeps.results import SweepResult, mean_and_deviation, ranked_settings
 
 RESULTS_FILE, TABLE_FILE, BEST_FILE, CELLS_FOLDER = "results.json", "table.md", "best.toml", "cells"
@@ -67,6 +67,7 @@ def sweep(
         >>> len(found.table), found.best.algorithm.parameters["lr"] in (0.1, 0.5)
         (2, True)
     """
+    forget_data()
     base = _load(config, settings)
     chosen_mode: JudgeMode = judge or ("held-out" if public is None else "public")
     judging = Judge(chosen_mode, None if public is None else str(public))
