@@ -5,9 +5,9 @@ import json
 import pytest
 
 from tacit.errors import BudgetExceeded, TacitError
-from tacit.privacy import RecordsLedger, epsilon_per_run, joint_epsilon
+from tacit.privacy import RecordsLedger, RecordsTotal, epsilon_per_run, joint_epsilon
 from tacit.runs import Config, from_config
-from tacit.sweeps import sweep
+from tacit.sweeps import cell_runs, sweep
 from tests.sweeps.cases import SECRET, SMALL
 
 LRS = {"lr": [0.05, 0.2, 0.5]}
@@ -112,6 +112,24 @@ def test_secret_noise_is_always_charged_and_composed_in_the_records_ledger(tmp_p
         sweep({**SECRET, "privacy": privacy}, {"lr": [0.1, 0.5]}, out=tmp_path / "other")
 
 
+def test_a_secret_run_that_was_interrupted_counts_in_the_stated_total(tmp_path, monkeypatch):
+    real, calls = cell_runs.utility_on, []
+
+    def interrupted(*arguments):
+        calls.append(arguments)
+        if len(calls) > 2:  # in the second run, after all its rounds
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(cell_runs, "utility_on", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sweep(SECRET, {"lr": [0.1, 0.5]}, out=tmp_path)
+    monkeypatch.setattr(cell_runs, "utility_on", real)
+    privacy = sweep(SECRET, {"lr": [0.1, 0.5]}, out=tmp_path).privacy
+    assert (privacy.runs, privacy.recorded_runs) == (2, 3)
+    assert privacy.guaranteed == privacy.recorded_total > 3.0 >= privacy.total
+
+
 def test_a_secret_sweep_above_the_budget_of_the_records_is_refused_before_its_first_run():
     noisy = {"name": "dyn-d2p", "noise_multiplier": 1.0}
     privacy = {"delta": 1e-3, "population": "ward-8", "population_budget": 1.0}
@@ -126,7 +144,7 @@ def test_a_records_ledger_that_lacks_runs_gives_no_total(tmp_path, monkeypatch):
     ledger = RecordsLedger()
     saved = [json.loads(path.read_text()) for path in (tmp_path / "out/cells").iterdir()]
     assert {ledger.total(each["recorded_as"], 1e-3).runs for each in saved} == {2}
-    monkeypatch.setattr(RecordsLedger, "total", lambda *_: __import__("tacit").privacy.RecordsTotal(0.5, 1))
+    monkeypatch.setattr(RecordsLedger, "total", lambda *_: RecordsTotal(0.5, 1))
     found = sweep(SECRET, {"lr": [0.1, 0.5]}, out=tmp_path / "out")
     assert found.privacy.recorded_total is None
     assert "missing in the records ledger" in found.privacy.sentence()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tacit.errors import TacitError
 from tacit.reports import render_sweep_page, write_sweep_page
 from tacit.runs import Config
 from tacit.sweeps import sweep
@@ -103,8 +104,8 @@ def test_parallel_processes_that_were_interrupted_give_the_same_result(tacit):
     assert json.loads(whole.out) == {**json.loads(resumed.out), "out": "whole"}
 
 
-def test_the_page_marks_values_that_are_no_numbers_and_escapes_names(tmp_path):
-    found = sweep({**SMALL, "name": "a b"}, {"graph": ["ring", "complete"], "lr": [0.01, 0.5]}, seeds=2)
+def test_charts_have_the_scale_of_their_values_and_mark_the_best_setting():
+    found = sweep(SMALL, {"graph": ["ring", "complete"], "lr": [0.01, 0.5]}, seeds=2)
     page = render_sweep_page(found)
     figures = json.loads(page.split('id="figures">')[1].split("</script>")[0])
     graph, lr = figures["chart-0"], figures["chart-1"]
@@ -115,7 +116,7 @@ def test_the_page_marks_values_that_are_no_numbers_and_escapes_names(tmp_path):
     assert points["marker"]["symbol"] == ["star", "circle", "circle", "circle"]
     assert points["y"][0] == pytest.approx(100 * found.rows[0].mean) == max(points["y"])
     assert points["error_y"]["array"][0] == pytest.approx(100 * found.rows[0].deviation)
-    with pytest.raises(Exception, match="run it with out="):
+    with pytest.raises(TacitError, match="run it with out="):
         write_sweep_page(found)
 
 

@@ -31,6 +31,7 @@ class SweepPrivacy:
 
     Attributes:
         guaranteed: The ε to state. If the sweep is charged, it is the total; otherwise it is that of the chosen run.
+            With secret noise it is the total of all runs on these records, also of interrupted and earlier ones.
         chosen: ε of the chosen run alone; of several seeds, the largest.
         total: ε of all runs of the sweep together, an upper bound; None if there is none.
         total_reason: Why there is no total, if so.
@@ -170,11 +171,10 @@ def sweep_privacy(
     alone = [result["privacy"]["guaranteed"] for result in chosen]
     largest = None if None in alone else max(alone)
     first = chosen[0]["privacy"]
-    recorded = RecordsTotal(None, 0)
-    if config.noise == "secret":
-        recorded = _recorded_total(results, delta)
+    secret = config.noise == "secret"
+    recorded = _recorded_total(results, delta) if secret else RecordsTotal(None, 0)
     return SweepPrivacy(
-        guaranteed=total.epsilon if charged else largest,
+        guaranteed=recorded.epsilon if secret else total.epsilon if charged else largest,
         chosen=largest,
         total=total.epsilon,
         total_reason=total.reason,
@@ -184,7 +184,7 @@ def sweep_privacy(
         unit=first["unit"],
         relation=first["relation"],
         adversary=first["adversary"],
-        simulated=config.noise != "secret",
+        simulated=not secret,
         covers_models=all(each["covers_models"] is not False for each in statements),
         recorded_total=recorded.epsilon,
         recorded_runs=recorded.runs,
