@@ -78,6 +78,14 @@ def test_a_changed_data_file_gives_new_runs(tmp_path, capsys):
     assert "already finished" not in capsys.readouterr().err
 
 
+def test_settings_with_different_test_records_are_refused(tmp_path):
+    path = tmp_path / "records.csv"
+    path.write_text("\n".join(f"{i % 7},{i % 5},{i % 2}" for i in range(200)))
+    config = {**SMALL, "data": {"name": "csv", "path": str(path), "labels": [0, 1]}, "batch": {"size": 4}}
+    with pytest.raises(TacitError, match=r"different splits of the file \(content and index\)"):
+        sweep(config, {"batch.sampling": ["poisson", "permutation"]})
+
+
 def test_judging_on_public_records(tmp_path):
     public = tmp_path / "public.csv"
     public.write_text("\n".join(f"{i % 7},{i % 5},{i % 2}" for i in range(50)))

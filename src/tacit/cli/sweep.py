@@ -12,7 +12,10 @@ from tacit.cli.output import aligned_table, err, print_json, print_line
 from tacit.cli.parallel import continue_later, job_count
 
 if TYPE_CHECKING:
-    from tacit.sweeps import JudgeMode
+    from tacit.sweeps import JudgeMode, SweepResult
+
+
+_FOLDER = Path("runs/sweep")
 
 
 @app.command()
@@ -27,8 +30,7 @@ def sweep(
     seeds: Annotated[int, typer.Option(help="Runs per setting. The table shows mean ± standard deviation.")] = 1,
     set_: Annotated[list[str] | None, typer.Option("--set", help="key=value, set in the config of all runs.")] = None,
     judge: Annotated[
-        str | None,
-        typer.Option(help="Records to judge on: held-out (half of the test records), test, or public."),
+        str | None, typer.Option(help="Records to judge on: held-out (half of the test records), test, or public.")
     ] = None,
     public: Annotated[
         str | None, typer.Option(help="Public records to judge on: a data set, or a file like that of the config.")
@@ -38,16 +40,13 @@ def sweep(
         bool, typer.Option("--charge", help="State ε of all runs together; a target ε is split over them.")
     ] = False,
     workers: Annotated[int | None, typer.Option(help="Parallel processes. Default: one per core, at most 8.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder of the results. Finished runs there are not repeated.")] = Path(
-        "runs/sweep"
-    ),
+    out: Annotated[Path, typer.Option(help="Folder of the results. Finished runs there are not repeated.")] = _FOLDER,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Try many settings of a config, and state what the tuning costs."""
     from tacit.reports import write_sweep_page
     from tacit.sweeps import sweep as run_sweep
 
-    processes = job_count(workers, "--workers")
     with continue_later():
         result = run_sweep(
             config,
@@ -60,17 +59,21 @@ def sweep(
             public=public,
             metric=metric,
             charge=charge,
-            workers=processes,
+            workers=job_count(workers, "--workers"),
             out=out,
         )
     page = write_sweep_page(result)
     if as_json:
         print_json(result.as_dict())
-        return
+    else:
+        _print_result(result)
+        print_line(f"Results: {out}. Best config: {out}/best.toml. Report: {page}")
+
+
+def _print_result(result: SweepResult) -> None:
     print_line(aligned_table(result.markdown))
     for line in (result.reported_sentence, result.judged, result.privacy.sentence()):
         print_line(line)
     failed = [row for row in result.rows if row.mean is None]
     if failed:
         err.print(f"{len(failed)} settings failed: {failed[0].error}", highlight=False, markup=False, soft_wrap=True)
-    print_line(f"Results: {out}. Best config: {out}/best.toml. Report: {page}")

@@ -15,7 +15,7 @@ import torch
 
 from tacit.errors import TacitError
 from tacit.privacy import RecordedRun
-from tacit.runs import Run, UserParts, from_config, run_saved, utility_on
+from tacit.runs import Run, UserParts, batch_relation, from_config, run_saved, utility_on
 from tacit.runs.metrics import Result, Utility, headline_metrics
 from tacit.sweeps.cells import SweepCell
 from tacit.sweeps.judging import Judge, load_data
@@ -30,7 +30,8 @@ class JudgedCell(NamedTuple):
 
 def run_cells(cells: Sequence[SweepCell], judge: Judge, folder: Path | None, workers: int) -> list[Result]:
     """Return the result of every cell. Results that are in `folder` are not computed again."""
-    keys = [cell.key(judge.identity(cell.config)) for cell in cells]
+    identities = {_data_key(cell): judge.identity(cell.config) for cell in {_data_key(c): c for c in cells}.values()}
+    keys = [cell.key(identities[_data_key(cell)]) for cell in cells]
     items = {key: JudgedCell(cell, judge) for key, cell in zip(keys, cells, strict=True)}
     results = run_saved(run_cell, items, folder, workers, is_complete=_is_complete, describe=_describe, what="runs")
     return [results[key] for key in keys]
@@ -90,6 +91,11 @@ def recorded_run(result: Mapping[str, Any]) -> RecordedRun:
     """Return what a cell released."""
     packed = base64.b64decode(result["releases"])
     return RecordedRun.from_row(("", result["title"], "", True, packed, result["privacy"]["reason"]))
+
+
+def _data_key(cell: SweepCell) -> tuple[str, str]:
+    """Cells with the same key have the same records."""
+    return cell.config.data.model_dump_json(), batch_relation(cell.config.batch)
 
 
 def _packed(run: Run) -> str:

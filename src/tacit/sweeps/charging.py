@@ -15,6 +15,7 @@ from tacit.privacy import (
     epsilon_per_run,
     joint_epsilon,
     plan,
+    rounded_down,
     rounded_up,
     total_of_runs,
 )
@@ -40,6 +41,7 @@ class SweepPrivacy:
         recorded_total: With secret noise, ε of all runs on these records, also of those before the sweep.
         recorded_runs: The number of these runs.
         recorded_reason: Why there is no such total, if so.
+        assumes: What the guarantees of the runs assume without a check; None if everything is proven or enforced.
         delta, unit, relation, adversary, simulated, covers_models: As in `Privacy`.
     """
 
@@ -55,6 +57,7 @@ class SweepPrivacy:
     adversary: str
     simulated: bool
     covers_models: bool
+    assumes: str | None = None
     recorded_total: float | None = None
     recorded_runs: int = 0
     recorded_reason: str | None = None
@@ -90,7 +93,8 @@ class SweepPrivacy:
             else " The models contain values without noise: no ε covers them, nor the choice, which was made by them."
         )
         simulated = " SIMULATION: the noise is derived from the seed, so these runs protect nobody."
-        return f"{models}{simulated if self.simulated else self._recorded()}"
+        assumes = f" Assumption: {self.assumes}." if self.assumes else ""
+        return f"{assumes}{models}{simulated if self.simulated else self._recorded()}"
 
     def _recorded(self) -> str:
         if self.recorded_total is None:
@@ -121,11 +125,16 @@ def split_target(cells: Sequence[SweepCell], config: Config) -> list[SweepCell]:
     def total_at(epsilon: float) -> float:
         runs = []
         for group in groups.values():
-            runs += [planned_releases(group[0].with_epsilon(epsilon))] * len(group)
+            runs += [planned_releases(_with_share(group[0], epsilon))] * len(group)
         return joint_epsilon(runs, target.delta)
 
     each = epsilon_per_run(total_at, target.epsilon, len(cells))
-    return [cell.with_epsilon(each) for cell in cells]
+    return [_with_share(cell, each) for cell in cells]
+
+
+def _with_share(cell: SweepCell, epsilon: float) -> SweepCell:
+    """The cell with its share of the target, rounded, so that a sweep that resumes has exactly the same configs."""
+    return cell.with_epsilon(float(rounded_down(epsilon, 6)))
 
 
 def check_population_budget(cells: Sequence[SweepCell], config: Config) -> None:
@@ -186,6 +195,7 @@ def sweep_privacy(
         adversary=first["adversary"],
         simulated=not secret,
         covers_models=all(each["covers_models"] is not False for each in statements),
+        assumes="; ".join(dict.fromkeys(each["assumes"] for each in statements if each["assumes"])) or None,
         recorded_total=recorded.epsilon,
         recorded_runs=recorded.runs,
         recorded_reason=recorded.reason,

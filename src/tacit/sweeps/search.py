@@ -14,7 +14,7 @@ from tacit.sweeps.cell_runs import run_cells, simulated_run
 from tacit.sweeps.cells import SweepCell, expand_points
 from tacit.sweeps.charging import check_population_budget, split_target, sweep_privacy
 from tacit.sweeps.grid import grid_points, parse_grid
-from tacit.sweeps.judging import Judge, JudgeMode, forget_data
+from tacit.sweeps.judging import Judge, JudgeMode, forget_data, load_data
 from tacit.sweeps.results import SweepResult, mean_and_deviation, ranked_settings
 
 RESULTS_FILE, TABLE_FILE, BEST_FILE, CELLS_FOLDER = "results.json", "table.md", "best.toml", "cells"
@@ -74,6 +74,7 @@ def sweep(
     if workers < 1:
         raise TacitError(f"workers must be at least 1, got {workers}")
     cells = expand_points(base, grid_points(parse_grid(grid), random, seed), seeds)
+    _check_same_split(cells)
     decisive = _decisive_metric(cells[0], judging, metric)
     charged = charge or base.noise == "secret"
     if charged:
@@ -94,6 +95,15 @@ def _load(config: Config | Mapping[str, Any] | str | Path | None, settings: Sequ
         return Config.load(None if config is None else Path(config), settings)
     table = config.as_dict() if isinstance(config, Config) else config
     return Config.parse(apply_settings(table, settings))
+
+
+def _check_same_split(cells: Sequence[SweepCell]) -> None:
+    """Refuse settings with different test records: a file is split as the neighbouring relation needs it."""
+    if len(splits := sorted({load_data(cell.config).split or "" for cell in cells})) > 1:
+        raise TacitError(
+            f"The settings need different splits of the file ({' and '.join(splits)}), and results on different test "
+            "records cannot be compared: set batch.relation, or give test records"
+        )
 
 
 def _check_settings(cells: Sequence[SweepCell]) -> None:
