@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tacit.networks import Network
     from tacit.privacy import Bounded, Exact, Gaussian, Laplace, Privacy
     from tacit.runs import Config, Observer, Run, load, verify
+    from tacit.sweeps import sweep
     from tacit.tasks import Clip, Dataset, Head, Model, Target, Task, datasets, heads, models, shards
 
 __version__ = "0.1.0"
@@ -52,6 +53,7 @@ __all__ = [
     "load",
     "models",
     "shards",
+    "sweep",
     "trackers",
     "train",
     "verify",
@@ -66,6 +68,7 @@ _EXPORTS = {
     "networks": ("Network",),
     "privacy": ("Bounded", "Exact", "Gaussian", "Laplace", "Privacy"),
     "runs": ("Config", "Observer", "Run", "load", "verify"),
+    "sweeps": ("sweep",),
     "tasks": ("Clip", "Dataset", "Head", "Model", "Target", "Task", "datasets", "heads", "models", "shards"),
 }
 

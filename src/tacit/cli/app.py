@@ -58,6 +58,7 @@ def main() -> None:
         predict,
         report,
         reproduce,
+        sweep,
         threats,
         train,
         up,

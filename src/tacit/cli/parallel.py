@@ -15,10 +15,10 @@ from tacit.errors import TacitError
 _MAX_DEFAULT_JOBS = 8
 
 
-def job_count(jobs: int | None) -> int:
-    """The number of processes: `--jobs`, or one per core."""
+def job_count(jobs: int | None, option: str = "--jobs") -> int:
+    """The number of processes: that of the option, or one per core."""
     if jobs is not None and jobs < 1:
-        raise TacitError(f"--jobs must be at least 1, got {jobs}")
+        raise TacitError(f"{option} must be at least 1, got {jobs}")
     return jobs or min(os.cpu_count() or 1, _MAX_DEFAULT_JOBS)
 
 

@@ -3,7 +3,14 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from tacit.privacy.accounting import calibrate, epsilon, epsilon_lower_bound, guarantee, joint_epsilon
+from tacit.privacy.accounting import (
+    calibrate,
+    epsilon,
+    epsilon_lower_bound,
+    epsilon_per_run,
+    guarantee,
+    joint_epsilon,
+)
 from tacit.privacy.adversary import Adversary, Coalition, Eavesdropper, MetricReader, ModelHolder
 from tacit.privacy.bounded import Bounded, ReleaseContext
 from tacit.privacy.budget import Budget
@@ -86,6 +93,7 @@ __all__ = [
     "declares",
     "epsilon",
     "epsilon_lower_bound",
+    "epsilon_per_run",
     "epsilon_to_mu",
     "erase_noise",
     "first_step_of_key",

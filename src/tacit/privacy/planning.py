@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Protocol, Self
 
 import numpy as np
@@ -11,9 +12,9 @@ import numpy.typing as npt
 
 from tacit.privacy.accounting.accountant import dominating_rates
 from tacit.privacy.accounting.calibration import calibrate_losses
-from tacit.privacy.accounting.losses import LossCounts, count_losses
+from tacit.privacy.accounting.losses import LossCounts, SampledLoss, count_losses
 from tacit.privacy.release import Array, Release
-from tacit.privacy.sampling import Sampling
+from tacit.privacy.sampling import Relation, Sampling
 
 
 class PlansReleases(Protocol):
@@ -46,10 +47,20 @@ def calibrate_noise(algorithm: Calibratable, sampling: Sampling, epsilon: float,
     for rate in np.unique(rates).tolist():
         alone = Sampling(sampling.kind, np.array([rate]), sampling.relation)
         losses = count_losses(plan(unit.privacy, unit.rounds, alone, one), one)
-
-        def losses_at(s: float, losses: LossCounts = losses) -> LossCounts:
-            return Counter({loss._replace(mu=loss.mu / s): count for loss, count in losses.items()})
-
-        # The search starts at the same point for every rate, so that a site, which has one rate, finds the same scale.
-        scale[rates == rate] = calibrate_losses(losses_at, epsilon, delta, sampling.relation)
+        scale[rates == rate] = _noise_scale(tuple(losses.items()), epsilon, delta, sampling.relation)
     return scale
+
+
+@lru_cache(maxsize=256)  # of the runs of a sweep, many have the same losses
+def _noise_scale(
+    losses: tuple[tuple[SampledLoss, int], ...], epsilon: float, delta: float, relation: Relation
+) -> float:
+    """Return the noise scale for losses with their counts.
+
+    The search starts at the same point for every rate, so that a site, which has one rate, finds the same scale.
+    """
+
+    def losses_at(s: float) -> LossCounts:
+        return Counter({loss._replace(mu=loss.mu / s): count for loss, count in losses})
+
+    return calibrate_losses(losses_at, epsilon, delta, relation)

@@ -72,6 +72,11 @@ class Reservation:
         self._covered = bool(planned)  # whether the entry covers what is released
         self._total: RecordsTotal | None = None
 
+    @property
+    def run(self) -> str:
+        """The id of the run in the records ledger."""
+        return self._run
+
     def check(self, ledger: Ledger) -> None:
         """Raise TacitError if the run would be refused. Nothing is written."""
         self._reserve(ledger, only_check=True)

@@ -9,9 +9,11 @@ from tacit.reports.run_data import write_run_data
 from tacit.reports.run_page import REPORT_FILE, render_run_page, write_run_page
 from tacit.reports.run_record import RunRecord, read_records
 from tacit.reports.saved_audits import SavedAudits
+from tacit.reports.sweep_page import SWEEP_FILE, render_sweep_page, write_sweep_page
 
 __all__ = [
     "REPORT_FILE",
+    "SWEEP_FILE",
     "ReportPage",
     "RunRecord",
     "SavedAudits",
@@ -22,9 +24,11 @@ __all__ = [
     "render_experiment_page",
     "render_graph_page",
     "render_run_page",
+    "render_sweep_page",
     "write_comparison_page",
     "write_experiment_page",
     "write_graph_page",
     "write_run_data",
     "write_run_page",
+    "write_sweep_page",
 ]

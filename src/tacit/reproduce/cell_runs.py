@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -24,9 +23,7 @@ from tacit.runs import (
     batch_relation,
     build_data,
     from_config,
-    progress_counter,
-    run_in_parallel,
-    storage,
+    run_saved,
 )
 from tacit.runs.metrics import Result, all_metrics, has_failed
 from tacit.tasks import Dataset
@@ -34,19 +31,8 @@ from tacit.tasks import Dataset
 
 def run_cells(cells: Sequence[ExperimentCell], folder: Path, jobs: int = 1) -> dict[str, Result]:
     """The result of every cell, by its key. Results that are in `folder` are not computed again."""
-    ensure_folder(folder)
-    results = {cell.key: saved for cell in cells if (saved := _read_saved(folder / f"{cell.key}.json"))}
     by_key = {cell.key: cell for cell in cells}
-    missing = [cell for key, cell in by_key.items() if key not in results]
-    with (
-        progress_counter("cells", len(by_key), len(by_key) - len(missing)) as report,
-        closing(run_in_parallel(run_cell, missing, jobs)) as finished,
-    ):
-        for cell, result in finished:
-            storage.write_json(folder / f"{cell.key}.json", result)
-            results[cell.key] = result
-            report(f"{cell.title}: {_outcome(result)}, {result['seconds']:.0f} s")
-    return results
+    return run_saved(run_cell, by_key, folder, jobs, is_complete=_is_complete, describe=_describe)
 
 
 def run_cell(cell: ExperimentCell) -> Result:
@@ -76,12 +62,12 @@ def run_cell(cell: ExperimentCell) -> Result:
     }
 
 
-def ensure_folder(folder: Path) -> None:
-    """Create the folder unless it exists."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise TacitError(f"cannot create the folder {folder}: {error.strerror or error}") from None
+def _is_complete(result: Result) -> bool:
+    return {"error", "privacy", "history"} <= set(result)
+
+
+def _describe(cell: ExperimentCell, result: Result) -> str:
+    return f"{cell.title}: {_outcome(result)}, {result['seconds']:.0f} s"
 
 
 def _outcome(result: Result) -> str:
@@ -118,12 +104,3 @@ def _data(part: str, relation: Relation, held_out: int | None) -> Dataset:
         test_x=data.x[test],
         test_y=data.y[test],
     )
-
-
-def _read_saved(path: Path) -> Result | None:
-    """A saved result; None if there is none or it is damaged."""
-    try:
-        saved = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return None
-    return saved if isinstance(saved, dict) and {"error", "privacy", "history"} <= set(saved) else None

@@ -6,14 +6,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tacit.reproduce.cell_runs import ensure_folder, run_cells
+from tacit.reproduce.cell_runs import run_cells
 from tacit.reproduce.cells import expand_cells
 from tacit.reproduce.experiment import Experiment
 from tacit.reproduce.files import load_experiment
 from tacit.reproduce.results import ResultRow, result_rows
 from tacit.reproduce.tables import csv_table, markdown_table
 from tacit.reproduce.tuning import tune_experiment
-from tacit.runs import storage
+from tacit.runs import ensure_folder, storage
 
 _RUNS = Path("runs/reproduce")
 

@@ -2,10 +2,10 @@
 
 from tacit.runs import storage
 from tacit.runs.build import from_config
-from tacit.runs.canonical import flat_settings
+from tacit.runs.canonical import canonical_settings, flat_settings, settings_digest
 from tacit.runs.checkpoint import Checkpoint
 from tacit.runs.config import EXAMPLE_CONFIG, Config
-from tacit.runs.config_file import apply_settings, read_toml, validate_section
+from tacit.runs.config_file import apply_settings, read_toml, setting_value, validate_section
 from tacit.runs.config_sections import (
     PART_SECTIONS,
     PYTHON_OBJECT_PREFIX,
@@ -20,6 +20,7 @@ from tacit.runs.config_sections import (
 from tacit.runs.evaluator import Evaluator
 from tacit.runs.finished_run import FinishedRun, has_ended, load, require_files
 from tacit.runs.observer import Observer, Row
+from tacit.runs.other_tests import utility_on
 from tacit.runs.parallel import run_in_parallel
 from tacit.runs.parts import (
     UserParts,
@@ -48,8 +49,9 @@ from tacit.runs.progress import ProgressBar, progress_counter
 from tacit.runs.recorded_facts import RecordedFacts
 from tacit.runs.resolved_config import resolved_config
 from tacit.runs.run import Run
-from tacit.runs.run_facts import check_intact, record_end, record_files, record_run_start, record_start
+from tacit.runs.run_facts import check_intact, code_digests, record_end, record_files, record_run_start, record_start
 from tacit.runs.run_folder import RunFolder
+from tacit.runs.saved_results import ensure_folder, run_saved
 from tacit.runs.secret_noise import reserve_records
 from tacit.runs.verification import Verification, fingerprint, load_private_key, load_public_key, verify
 from tacit.runs.workers import SynchronisedInterrupt, launch_workers
@@ -93,9 +95,12 @@ __all__ = [
     "build_graph",
     "build_model",
     "build_task",
+    "canonical_settings",
     "check_intact",
     "check_names",
+    "code_digests",
     "covers_models",
+    "ensure_folder",
     "export_model",
     "fingerprint",
     "finite_or_none",
@@ -116,7 +121,11 @@ __all__ = [
     "reserve_records",
     "resolved_config",
     "run_in_parallel",
+    "run_saved",
+    "setting_value",
+    "settings_digest",
     "storage",
+    "utility_on",
     "validate_section",
     "verify",
     "write_model",

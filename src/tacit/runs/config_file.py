@@ -51,6 +51,18 @@ def apply_settings(data: Mapping[str, Any], settings: Iterable[str]) -> dict[str
     return table
 
 
+def setting_value(text: str) -> Any:
+    """Return the value that a text in a setting stands for. A text that is not TOML is a string.
+
+    >>> setting_value("0.5"), setting_value("[64, 10]"), setting_value("ring")
+    (0.5, [64, 10], 'ring')
+    """
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
+        return text
+
+
 class _Change(NamedTuple):
     """The new value of the key at `path`, from the text of a `setting`."""
 
@@ -72,10 +84,7 @@ def _changes(setting: str) -> Iterator[_Change]:
     key, equals, text = (part.strip() for part in setting.partition("="))
     if not equals or not key:
         raise TacitError(f'--set expects key=value, such as rounds=100 or algorithm.lr=0.1, got "{setting}"')
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError):
-        value = text
+    value = setting_value(text)
     path = _path(key)
     if len(path) == 1 and path[0] in PART_SECTIONS and isinstance(value, str):
         path = (*path, "name")

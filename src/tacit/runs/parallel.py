@@ -36,7 +36,7 @@ def run_in_parallel(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Ge
         for future in as_completed(futures):
             yield futures[future], future.result()
     except BrokenProcessPool:
-        raise TacitError("a worker process was killed (possibly out of memory): try --jobs 1") from None
+        raise TacitError("a worker process was killed (possibly out of memory): use fewer parallel processes") from None
     except BaseException:
         for child in multiprocessing.active_children():  # unfinished work is of no use
             child.terminate()

@@ -173,7 +173,7 @@ def input_digests(run: Run) -> dict[str, str]:
     return {
         **record_digests(run.task),
         "links of the graph": weights_digest(run.network.graph),
-        **_code_digests(run.config),
+        **code_digests(run.config),
     }
 
 
@@ -200,7 +200,8 @@ def _described(array: np.ndarray[Any, Any]) -> tuple[bytes, memoryview]:
     return f"{array.shape} {array.dtype}".encode(), np.ascontiguousarray(array).data
 
 
-def _code_digests(config: Mapping[str, Any]) -> dict[str, str]:
+def code_digests(config: Mapping[str, Any]) -> dict[str, str]:
+    """Digests of the files of the user's own parts."""
     names = {kind: str(config.get(kind, {}).get("name", "")) for kind in PART_SECTIONS}
     paths = {kind: Path(name.rpartition(":")[0]) for kind, name in names.items() if ".py:" in name}
     return {f"contents of the file of the {kind}": _digest(path.read_bytes()) for kind, path in paths.items()}

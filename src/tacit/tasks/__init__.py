@@ -22,7 +22,7 @@ from tacit.tasks.data import (
     open_table,
     read_table,
 )
-from tacit.tasks.evaluation import Metrics, Predictions
+from tacit.tasks.evaluation import Metrics, Predictions, predict_tests
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.heads import Binary, Classification, Counts, Head, MultiLabel, Regression, default_head, heads
 from tacit.tasks.inspection import TableCheck, TableDraft, check_table, draft_table
@@ -80,6 +80,7 @@ __all__ = [
     "number_of",
     "numbers",
     "open_table",
+    "predict_tests",
     "read_table",
     "shards",
 ]

@@ -51,6 +51,27 @@ def calibrate(
     return calibrate_losses(lambda s: count_losses(releases_at(s), row, times), epsilon, delta, relation, start=start)
 
 
+def epsilon_per_run(total_at: Callable[[float], float], epsilon: float, runs: int) -> float:
+    """Return the largest ε of each run, to within a percent of the total, with which all runs together have `epsilon`.
+
+    Args:
+        total_at: Returns ε of all runs together if each of them is calibrated for the given ε.
+        epsilon: The target ε of all runs together.
+        runs: The number of runs.
+
+    Raises:
+        TacitError: If no ε per run meets the target.
+    """
+    if runs < 1:
+        raise TacitError(f"runs must be at least 1, got {runs}")
+
+    def excess(at: float) -> float:
+        return min(20.0, math.log(total_at(math.exp(-at)) / epsilon))
+
+    start = -math.log(epsilon / runs**0.6)  # between √n of many private runs and n of runs that protect little
+    return math.exp(-_solve(excess, start, math.log(0.99), 0.1, f"{epsilon:g} for {runs} runs"))
+
+
 def calibrate_losses(
     losses_at: Callable[[float], LossCounts],
     epsilon: float,
