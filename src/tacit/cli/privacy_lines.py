@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tacit.runs import ModelPrivacy
 
+CONFIDENTIAL_METRICS = "CONFIDENTIAL: the metrics are exact numbers of the test records, which ε does not protect."
+
 
 def simulation_line(seed: int) -> str:
     """Return the warning that the noise is public."""

@@ -11,7 +11,7 @@ import typer
 
 from tacit.cli.app import INTERRUPTED, app
 from tacit.cli.output import err, print_json, print_line, show_preparation
-from tacit.cli.privacy_lines import simulation_line
+from tacit.cli.privacy_lines import CONFIDENTIAL_METRICS, simulation_line
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
@@ -148,6 +148,8 @@ def _print_result(run: Run, verbose: bool) -> None:
     print_line(run.privacy.line)
     if run.task.noise.simulated and run.privacy.guaranteed is not None:
         print_line(simulation_line(run.config["seed"]))
+    if not run.task.noise.simulated and run.task.data.split is not None and len(run.task.data.test_y):
+        print_line(CONFIDENTIAL_METRICS)
     if run.privacy.runs:
         print_line(run.privacy.total_sentence)
     if verbose:

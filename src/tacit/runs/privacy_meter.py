@@ -28,6 +28,10 @@ _MODELS_NOT_COVERED = (
     "The models contain values without noise. The guarantee covers neither the models nor the accuracies, losses and "
     "norms measured on them."
 )
+_TESTED = (
+    "Accuracies and losses are measured exactly on test records that were held out of the data. This guarantee does "
+    "not protect these records."
+)
 _MEASURED = "Some metrics are measured on the nodes' own records. This guarantee does not cover them."
 
 
@@ -141,6 +145,12 @@ class PrivacyMeter:
         )
 
     @property
+    def _holds_out(self) -> bool:
+        """Whether real records, and not those of a simulation, are held out to measure the models."""
+        data = self.task.data
+        return not self.task.noise.simulated and data.split is not None and len(data.test_y) > 0
+
+    @property
     def _covers_models(self) -> bool:
         """Whether the models consist of released values only."""
         return declares(self.algorithm, "models_are_released") and self.task.model.bounded == self.task.d
@@ -148,9 +158,10 @@ class PrivacyMeter:
     def _notes(self, lines: list[Release], planned: bool) -> list[str]:
         models = [] if self._covers_models else [_MODELS_NOT_COVERED]
         measured = [_MEASURED] if self.measures else []
+        tested = [_TESTED] if self._holds_out and not planned else []
         note = None if planned else self.task.noise.simulation_note  # a plan holds for secret noise, too
         simulated = [] if note is None else [note]
-        return [*self.algorithm.privacy.notes, *models, *measured, *outside_parts(lines), *simulated]
+        return [*self.algorithm.privacy.notes, *models, *tested, *measured, *outside_parts(lines), *simulated]
 
     def _plan(self) -> list[Release]:
         privacy = self.algorithm.privacy

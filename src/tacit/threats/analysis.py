@@ -31,7 +31,7 @@ _SEES_ALL = "sees every message"
 _MIXING_HIDES = "mixing hides part of the messages that it does not receive"
 _VIEW_SHOWS_ALL = "the messages that it does not receive can be computed from what it sees"
 _ANY_NODE = "any one node"
-_FROM_RELEASES = "computed from released values"
+_FROM_RELEASES = "computed from released values and test records; test records are not protected"
 _MODELS_NOT_COVERED = "the models contain values without noise"
 _NOTE = (
     "Bounds below the eavesdropper's also rely on the noise of other nodes. Count a node that omits or reveals its "

@@ -20,7 +20,10 @@ OWN_LOSS = "own loss"  # the name of the task of a model whose loss is the user'
 
 @dataclass(frozen=True)
 class Classifier(Head):
-    """A head with one weight per class or label. The weights are public: declare them, such as 1 / known share."""
+    """A head with one weight per class or label. The weights are public: declare them, such as 1 / known share.
+
+    Losses are multiplied by the weights divided by the largest one. A clip of gradients would undo weights above 1.
+    """
 
     class_weights: tuple[float, ...] | None = None
     classifies: ClassVar[bool] = True
@@ -34,6 +37,11 @@ class Classifier(Head):
             raise TacitError(
                 f"task.class_weights must be {count} finite numbers of at least 0, and not all 0, got {list(weights)}"
             )
+
+    @property
+    def relative_weights(self) -> tuple[float, ...] | None:
+        """The weights, the largest of which is 1."""
+        return None if self.class_weights is None else tuple(w / max(self.class_weights) for w in self.class_weights)
 
 
 @register_head("classification")
@@ -53,7 +61,7 @@ class Classification(Classifier):
         return cross_entropy if plain else self
 
     def __call__(self, outputs: Tensor, y: Tensor) -> Tensor:
-        return weighted(cross_entropy(outputs, y), self.class_weights, y)
+        return weighted(cross_entropy(outputs, y), self.relative_weights, y)
 
     def predict(self, outputs: Tensor) -> Tensor:
         return outputs.softmax(1)
@@ -87,7 +95,7 @@ class Binary(Classifier):
     def __call__(self, outputs: Tensor, y: Tensor) -> Tensor:
         logits = column(outputs)
         losses = F.binary_cross_entropy_with_logits(logits, y.to(logits.dtype), reduction="none")
-        return weighted(losses, self.class_weights, y)
+        return weighted(losses, self.relative_weights, y)
 
     def predict(self, outputs: Tensor) -> Tensor:
         logits = column(outputs)
@@ -110,8 +118,8 @@ class MultiLabel(Classifier):
 
     def __call__(self, outputs: Tensor, y: Tensor) -> Tensor:
         losses = F.binary_cross_entropy_with_logits(outputs, y.to(outputs.dtype), reduction="none")
-        if self.class_weights is not None:
-            losses = losses * torch.tensor(self.class_weights, dtype=losses.dtype)
+        if self.relative_weights is not None:
+            losses = losses * torch.tensor(self.relative_weights, dtype=losses.dtype)
         return losses.sum(1)
 
     def predict(self, outputs: Tensor) -> Tensor:
