@@ -17,7 +17,7 @@ def test_tensorboard_gets_every_evaluation(tmp_path):
     events = event_accumulator.EventAccumulator(str(tmp_path)).Reload()
     assert {"accuracy", "loss", "guaranteed"} <= set(events.Tags()["scalars"])
     logged = [(event.step, pytest.approx(event.value, rel=1e-6)) for event in events.Scalars("accuracy")]
-    assert [(row["round"], row["accuracy"]) for row in run.history] == logged
+    assert [(row["round"], row["accuracy"]) for row in run.evaluations] == logged
     assert [event.step for event in events.Scalars("guaranteed")] == [0, 2, 4]
 
 
@@ -36,7 +36,7 @@ def test_mlflow_gets_settings_metrics_and_privacy(tmp_path, monkeypatch):
     saved = client.get_run(tracker.run_id)
     assert saved.info.status == "FINISHED"
     assert saved.data.params["privacy.epsilon"] == "2.0"
-    assert saved.data.metrics["accuracy"] == run.history[-1]["accuracy"]
+    assert saved.data.metrics["accuracy"] == run.evaluations[-1]["accuracy"]
     assert float(saved.data.tags["guaranteed_epsilon"]) == run.privacy.guaranteed
     assert [each.step for each in client.get_metric_history(tracker.run_id, "loss")] == [0, 2, 4]
 
@@ -51,7 +51,7 @@ def test_wandb_writes_offline_by_default(tmp_path, monkeypatch):
     for key, value in (("privacy.epsilon", '"2.0"'), ("guaranteed_epsilon", repr(run.privacy.guaranteed))):
         assert key.encode() in logged, key
         assert value.encode() in logged, key
-    assert all(repr(row["accuracy"]).encode() in logged for row in run.history)
+    assert all(repr(row["accuracy"]).encode() in logged for row in run.evaluations)
 
 
 @pytest.mark.parametrize(

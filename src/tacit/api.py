@@ -97,8 +97,8 @@ def train(
 
     Example:
         >>> run = train(algorithm="const-d2p", nodes=4, rounds=5, epsilon=2.0, delta=1e-3)
-        >>> run.privacy.guaranteed <= 2.0, len(run.models), run.history[-1]["round"]
-        (True, 4, 5)
+        >>> run.privacy.guaranteed <= 2.0, len(run.models), len(run.history)
+        (True, 4, 6)
     """
     general = {"seed": seed, "noise": noise, "rounds": rounds, "evaluate_every": evaluate_every}
     named = {"data": data, "sharding": sharding, "task": task, "model": model, "algorithm": algorithm}

@@ -17,6 +17,7 @@ from tacit.runs.config_sections import (
     RegularisationKeys,
     SharingKeys,
 )
+from tacit.runs.evaluated_run import EvaluatedRun, history_frame
 from tacit.runs.evaluator import Evaluator
 from tacit.runs.finished_run import FinishedRun, has_ended, load, require_files
 from tacit.runs.observer import Observer, Row
@@ -64,6 +65,7 @@ __all__ = [
     "Config",
     "ConfigSection",
     "DropoutKeys",
+    "EvaluatedRun",
     "Evaluator",
     "FinishedRun",
     "ModelDescription",
@@ -102,6 +104,7 @@ __all__ = [
     "flat_settings",
     "from_config",
     "has_ended",
+    "history_frame",
     "launch_workers",
     "load",
     "load_private_key",
