@@ -40,5 +40,5 @@ def history_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     import pandas as pd  # slow to import
 
     frame = pd.DataFrame(list(rows), columns=None if rows else ["round"])
-    known = frame.columns[frame.dtypes == object]  # a column of None only; mixed columns are numbers already
-    return frame.astype({name: "float64" for name in known} | {"round": "int64"})
+    empty = frame.select_dtypes("object").columns  # contain None only: columns with a number are numeric already
+    return frame.astype(dict.fromkeys(empty, "float64") | {"round": "int64"})

@@ -106,7 +106,8 @@ def load(folder: str | Path, *, verify: bool = True, model: nn.Module | str | No
             and name of a class or function that creates it ("mine.py:Net"). This file is executed.
 
     Returns:
-        The run: `config`, `history`, `utility`, `privacy`, `result`, `verification`, `model()`, `predict()`, `predict_proba()`.
+        The run: `config`, `history`, `utility`, `privacy`, `result`, `verification`, `model()`, `predict()`,
+        `predict_proba()`.
 
     Raises:
         TacitError: The folder contains no finished run, or the run does not agree with its ledger.

@@ -87,7 +87,7 @@ class GraphSiteFolder(GraphObserver):
         (self.path / storage.RESULT_FILE).unlink(missing_ok=True)
 
     def on_finish(self, run: GraphLearningRun) -> None:
-        storage.write_history(self.path / storage.HISTORY_FILE, run.evaluations)
+        storage.write_history(self.path / storage.HISTORY_FILE, run.history)
         for name, graph in {"graph": run.graphs[0], "consensus": run.consensus}.items():
             if graph is not None:
                 write_graph(to_networkx(matrices(graph.numpy())), self.path, name)
