@@ -10,9 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tacit import claims, trackers
+    from tacit import claims, tables, trackers
     from tacit.algorithms import Algorithm
     from tacit.api import train
+    from tacit.comparison_api import compare
     from tacit.errors import BudgetExceeded, TacitError
     from tacit.graphs import Graph
     from tacit.networks import Network
@@ -43,11 +44,13 @@ __all__ = [
     "Target",
     "Task",
     "claims",
+    "compare",
     "datasets",
     "heads",
     "load",
     "models",
     "shards",
+    "tables",
     "trackers",
     "train",
     "verify",
@@ -56,6 +59,7 @@ __all__ = [
 _EXPORTS = {
     "algorithms": ("Algorithm",),
     "api": ("train",),
+    "comparison_api": ("compare",),
     "errors": ("BudgetExceeded", "TacitError"),
     "graphs": ("Graph",),
     "networks": ("Network",),
@@ -64,7 +68,7 @@ _EXPORTS = {
     "tasks": ("Clip", "Dataset", "Head", "Model", "Target", "Task", "datasets", "heads", "models", "shards"),
 }
 
-_MODULES = ("claims", "trackers")
+_MODULES = ("claims", "tables", "trackers")
 
 
 def __getattr__(name: str) -> Any:
