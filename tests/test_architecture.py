@@ -12,7 +12,6 @@ PACKAGES = {
     "tacit.api",
     "tacit.claims",
     "tacit.comparison_api",
-    "tacit.plots",
     "tacit.tables",
 }  # single files that are their own public interface
 PACKAGES |= {".".join(path.parent.relative_to(ROOT).parts) for path in FILES if path.name == "__init__.py"}

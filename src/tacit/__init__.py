@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tacit.algorithms import Algorithm
     from tacit.api import train
     from tacit.comparison_api import compare
+    from tacit.comparisons import plot_comparison
     from tacit.errors import BudgetExceeded, TacitError
     from tacit.graphs import Graph
     from tacit.networks import Network
@@ -49,6 +50,7 @@ __all__ = [
     "heads",
     "load",
     "models",
+    "plot_comparison",
     "shards",
     "tables",
     "trackers",
@@ -60,6 +62,7 @@ _EXPORTS = {
     "algorithms": ("Algorithm",),
     "api": ("train",),
     "comparison_api": ("compare",),
+    "comparisons": ("plot_comparison",),
     "errors": ("BudgetExceeded", "TacitError"),
     "graphs": ("Graph",),
     "networks": ("Network",),

@@ -1,13 +1,13 @@
 """Comparisons: several methods on one task at the same guaranteed ε, with several seeds."""
 
 from tacit.comparisons.comparison import Comparison, run_comparison
-from tacit.comparisons.curves import DEVIATION, mean_and_deviation, mean_curve
+from tacit.comparisons.curves import mean_and_deviation, mean_curve
 from tacit.comparisons.frame import comparison_frame, frame_rows
 from tacit.comparisons.methods import ComparedMethod, Method, compared_methods, method_config
+from tacit.comparisons.plot import plot_comparison
 from tacit.comparisons.table import ComparisonTable, comparison_table, table_of
 
 __all__ = [
-    "DEVIATION",
     "ComparedMethod",
     "Comparison",
     "ComparisonTable",
@@ -19,6 +19,7 @@ __all__ = [
     "mean_and_deviation",
     "mean_curve",
     "method_config",
+    "plot_comparison",
     "run_comparison",
     "table_of",
 ]

@@ -6,10 +6,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tacit.runs import Row
+from tacit.runs import DEVIATION, Row
 from tacit.runs.metrics import Metric, all_metrics
 
-DEVIATION = "_std"  # ends the name of the column that contains the deviation of another one
 _COSTS = ("messages", "bytes", "cost_seconds")
 
 

@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tacit.comparisons.curves import DEVIATION, table_metrics
+from tacit.comparisons.curves import table_metrics
 from tacit.errors import TacitError
+from tacit.runs import DEVIATION
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from tacit.comparisons import DEVIATION
 from tacit.reports.run_record import RunRecord
+from tacit.runs import DEVIATION
 from tacit.runs.metrics import Metric, metric
 
 Figure = dict[str, Any]

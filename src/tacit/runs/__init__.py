@@ -19,6 +19,7 @@ from tacit.runs.config_sections import (
 )
 from tacit.runs.evaluated_run import EvaluatedRun, history_frame
 from tacit.runs.evaluator import Evaluator
+from tacit.runs.figures import DEVIATION, PlottedCurve, XAxis, plot_curves
 from tacit.runs.finished_run import FinishedRun, has_ended, load, require_files
 from tacit.runs.observer import Observer, Row
 from tacit.runs.parallel import run_in_parallel
@@ -56,6 +57,7 @@ from tacit.runs.verification import Verification, fingerprint, load_private_key,
 from tacit.runs.workers import SynchronisedInterrupt, launch_workers
 
 __all__ = [
+    "DEVIATION",
     "EXAMPLE_CONFIG",
     "EXPORT_SUFFIXES",
     "PART_SECTIONS",
@@ -72,6 +74,7 @@ __all__ = [
     "ModelPrivacy",
     "NamedPart",
     "Observer",
+    "PlottedCurve",
     "PredictionWriter",
     "PrivacyMeter",
     "PrivacyTarget",
@@ -87,6 +90,7 @@ __all__ = [
     "TrainedModel",
     "UserParts",
     "Verification",
+    "XAxis",
     "apply_privacy_target",
     "apply_settings",
     "batch_relation",
@@ -109,6 +113,7 @@ __all__ = [
     "load",
     "load_private_key",
     "load_public_key",
+    "plot_curves",
     "progress_counter",
     "read_toml",
     "record_end",

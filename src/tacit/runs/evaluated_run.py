@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tacit.runs.figures import PlottedCurve, XAxis, plot_curves, privacy_caption
 from tacit.runs.observer import Row
 from tacit.runs.prediction import TrainedRun
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
+
+    from tacit.privacy import Privacy
+    from tacit.runs.metrics import Utility
 
 
 class EvaluatedRun(TrainedRun):
@@ -20,6 +25,12 @@ class EvaluatedRun(TrainedRun):
     """
 
     evaluations: list[Row]
+    if TYPE_CHECKING:  # properties of a run in memory, and of one in a folder
+
+        @property
+        def privacy(self) -> Privacy: ...
+        @property
+        def utility(self) -> Utility: ...
 
     @property
     def history(self) -> pd.DataFrame:
@@ -28,6 +39,30 @@ class EvaluatedRun(TrainedRun):
         The columns are those of history.csv: `round` first, then the metrics. A value that is not known is NaN.
         """
         return history_frame(self.evaluations)
+
+    def plot(
+        self, *, x: XAxis = "round", metric: str | None = None, label: str | None = None, ax: Axes | None = None
+    ) -> Axes:
+        """Plot a metric of the run with matplotlib, with ε above and the trivial predictor as a dashed line.
+
+        The defaults fit one column of a paper; `run.plot().figure.savefig("run.pdf")` writes a vector graphic.
+
+        Args:
+            x: The horizontal axis: "round", "epsilon" (guaranteed ε spent), "bytes" (data sent) or "cost" (cost clock).
+            metric: The column of `history` to plot; None: the main metric of the task.
+            label: The name of the run in the legend.
+            ax: Axes to draw into, such as those of another run's plot; None: those of a new figure.
+
+        Returns:
+            The axes; `axes.figure` is the figure.
+
+        Raises:
+            TacitError: matplotlib is not installed, or an argument is not accepted.
+        """
+        curve = PlottedCurve(label or "model", self.evaluations, self.privacy)
+        words = privacy_caption(self.privacy)
+        caption = f"{words[0].upper()}{words[1:]}" if label is None else f"{label}: {words}"
+        return plot_curves([curve], x=x, metric_name=metric, trivial=self.utility.trivial, caption=caption, ax=ax)
 
 
 def history_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
