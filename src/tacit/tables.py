@@ -21,7 +21,13 @@ from tacit.runs import storage
 if TYPE_CHECKING:
     import pandas as pd
 
-_TEX = {
+_LETTERS = "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΦΨΩ"
+_LETTER_NAMES = (
+    "alpha beta gamma delta varepsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon varphi chi psi "
+    "omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega"
+)
+_GREEK = {letter: f"$\\{name}$" for letter, name in zip(_LETTERS, _LETTER_NAMES.split(), strict=True)}
+_TEX = _GREEK | {
     "\\": r"\textbackslash{}",
     "&": r"\&",
     "%": r"\%",
@@ -37,12 +43,6 @@ _TEX = {
     "<": r"$<$",
     ">": r"$>$",
     "|": r"$|$",
-    "ε": r"$\varepsilon$",
-    "δ": r"$\delta$",
-    "λ": r"$\lambda$",
-    "μ": r"$\mu$",
-    "ρ": r"$\rho$",
-    "σ": r"$\sigma$",
     "∇": r"$\nabla$",
     "‖": r"$\|$",
     "±": r"$\pm$",
