@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _LETTERS = "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΦΨΩ"
 _LETTER_NAMES = (
-    "alpha beta gamma delta varepsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon varphi chi psi "
-    "omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega"
+    "alpha beta gamma delta varepsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon varphi chi "
+    "psi omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega"
 )
 _GREEK = {letter: f"$\\{name}$" for letter, name in zip(_LETTERS, _LETTER_NAMES.split(), strict=True)}
 _TEX = _GREEK | {
