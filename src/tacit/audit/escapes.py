@@ -200,8 +200,7 @@ def _is_covered(name: str, covers_models: bool) -> bool:
     """Whether a column of the history may depend on released values only."""
     if name not in metrics:  # the number of the round, and columns of `Algorithm.norms`
         return True
-    measured = metric(name)
-    return name not in _TIMES and not measured.reads_records and (covers_models or not measured.reads_models)
+    return name not in _TIMES and metric(name).is_covered(covers_models)
 
 
 def _public(path: Path, hidden: set[str]) -> Any:
