@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import time
 
 import pytest
 
@@ -44,13 +45,22 @@ def test_mlflow_gets_settings_metrics_and_privacy(tmp_path, monkeypatch):
     assert [each.step for each in client.get_metric_history(tracker.run_id, "loss")] == [0, 2, 4]
 
 
+def complete(file, last):
+    """The content of a file that another process of the library writes, once it contains the text `last`."""
+    for _ in range(300):
+        if last in file.read_bytes():
+            break
+        time.sleep(0.1)
+    return file.read_bytes()
+
+
 @pytest.mark.filterwarnings("ignore")  # of the library's own dependencies
 def test_wandb_writes_offline_by_default(tmp_path, monkeypatch):
     pytest.importorskip("wandb")
     monkeypatch.setattr(logging, "raiseExceptions", False)  # the library logs while pytest has closed its streams
     run = tacit.train(observers=[WeightsAndBiases(project="mine", folder=tmp_path)], **SETTINGS)
     (file,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
-    logged = file.read_bytes()
+    logged = complete(file, b"not_covered")
     for key, value in (("privacy.epsilon", '"2.0"'), ("guaranteed_epsilon", repr(run.privacy.guaranteed))):
         assert key.encode() in logged, key
         assert value.encode() in logged, key

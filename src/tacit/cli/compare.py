@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,9 @@ from tacit.cli.app import app
 from tacit.cli.output import aligned_table, print_json, print_line
 from tacit.cli.parallel import continue_later, job_count
 from tacit.errors import TacitError
+
+if TYPE_CHECKING:
+    from tacit.comparisons import Comparison
 
 
 class TableFormat(StrEnum):
@@ -50,7 +53,6 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Compare methods on one task at the same guaranteed ε."""
-    from tacit import tables
     from tacit.comparisons import run_comparison
     from tacit.reports import comparison_observers, write_comparison_page
 
@@ -71,9 +73,15 @@ def compare(
     page = write_comparison_page(comparison)
     if as_json:
         print_json(comparison.as_dict())
-        return
+    else:
+        _print(comparison, form, page)
+
+
+def _print(comparison: Comparison, form: TableFormat, page: Path) -> None:
+    from tacit.tables import FORMATS
+
     if form is not TableFormat.text:
-        sys.stdout.write(tables.FORMATS[form](comparison.frame) + "\n")
+        sys.stdout.write(FORMATS[form](comparison.frame) + "\n")
         return
     print_line(aligned_table(comparison.table))
     if comparison.note:
