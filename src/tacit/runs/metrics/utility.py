@@ -63,10 +63,10 @@ class Utility:
     @classmethod
     def from_dict(cls, result: Mapping[str, Any], measured: Collection[str]) -> Utility:
         """The utility in result.json; `measured` contains the metrics of every evaluation."""
-        scores, confusion = result["metrics"], result.get("confusion")
+        scores, confusion = result.get("metrics") or {}, result.get("confusion")
         matrix = confusion and ConfusionMatrix(tuple(confusion["labels"]), confusion["counts"])
         main = tuple(name for name in scores if name in measured)
-        return cls(result["task"], scores, result["trivial"], main, matrix)
+        return cls(result.get("task", OWN_LOSS), scores, result.get("trivial") or {}, main, matrix)
 
     @property
     def headline(self) -> str:
