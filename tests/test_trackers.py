@@ -2,28 +2,30 @@
 
 import logging
 import sys
+import time
 
 import pytest
 
 import tacit
-from tacit.trackers import MLflowTracker, TensorBoardTracker, WandbTracker, trackers
+from tacit.runs import Config, from_config
+from tacit.trackers import MLflow, TensorBoard, Tracker, WeightsAndBiases, trackers
 
 SETTINGS = {"algorithm": "const-d2p", "nodes": 4, "rounds": 4, "evaluate_every": 2, "epsilon": 2.0, "delta": 1e-3}
 
 
 def test_tensorboard_gets_every_evaluation(tmp_path):
     event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    run = tacit.train(observers=[TensorBoardTracker(tmp_path)], **SETTINGS)
+    run = tacit.train(observers=[TensorBoard(tmp_path)], **SETTINGS)
     events = event_accumulator.EventAccumulator(str(tmp_path)).Reload()
-    assert {"accuracy", "loss", "guaranteed"} <= set(events.Tags()["scalars"])
+    assert {"accuracy", "loss", "guaranteed_epsilon_simulated"} <= set(events.Tags()["scalars"])
     logged = [(event.step, pytest.approx(event.value, rel=1e-6)) for event in events.Scalars("accuracy")]
-    assert [(row["round"], row["accuracy"]) for row in run.history] == logged
-    assert [event.step for event in events.Scalars("guaranteed")] == [0, 2, 4]
+    assert [(row["round"], row["accuracy"]) for row in run.evaluations] == logged
+    assert [event.step for event in events.Scalars("guaranteed_epsilon_simulated")] == [0, 2, 4]
 
 
 def test_tensorboard_writes_into_the_folder_of_the_run(tmp_path):
     pytest.importorskip("tensorboard")
-    tacit.train(observers=[TensorBoardTracker()], out=tmp_path / "run", **SETTINGS)
+    tacit.train(observers=[TensorBoard()], out=tmp_path / "run", **SETTINGS)
     assert list((tmp_path / "run" / "tensorboard").glob("events.out.tfevents.*"))
 
 
@@ -31,27 +33,38 @@ def test_tensorboard_writes_into_the_folder_of_the_run(tmp_path):
 def test_mlflow_gets_settings_metrics_and_privacy(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     client = pytest.importorskip("mlflow.tracking").MlflowClient(tracking_uri=f"file:{tmp_path}")
-    tracker = MLflowTracker(uri=f"file:{tmp_path}", experiment="mine")
+    tracker = MLflow(uri=f"file:{tmp_path}", experiment="mine")
     run = tacit.train(observers=[tracker], **SETTINGS)
     saved = client.get_run(tracker.run_id)
     assert saved.info.status == "FINISHED"
     assert saved.data.params["privacy.epsilon"] == "2.0"
-    assert saved.data.metrics["accuracy"] == run.history[-1]["accuracy"]
+    assert saved.data.metrics["accuracy"] == run.evaluations[-1]["accuracy"]
     assert float(saved.data.tags["guaranteed_epsilon"]) == run.privacy.guaranteed
+    assert saved.data.tags["privacy"] == run.privacy.sentence()
+    assert saved.data.params["simulated"] == saved.data.tags["simulated"] == "True"
     assert [each.step for each in client.get_metric_history(tracker.run_id, "loss")] == [0, 2, 4]
+
+
+def complete(file, last):
+    """The content of a file that another process of the library writes, once it contains the text `last`."""
+    for _ in range(300):
+        if last in file.read_bytes():
+            break
+        time.sleep(0.1)
+    return file.read_bytes()
 
 
 @pytest.mark.filterwarnings("ignore")  # of the library's own dependencies
 def test_wandb_writes_offline_by_default(tmp_path, monkeypatch):
     pytest.importorskip("wandb")
     monkeypatch.setattr(logging, "raiseExceptions", False)  # the library logs while pytest has closed its streams
-    run = tacit.train(observers=[WandbTracker(project="mine", folder=tmp_path)], **SETTINGS)
+    run = tacit.train(observers=[WeightsAndBiases(project="mine", folder=tmp_path)], **SETTINGS)
     (file,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
-    logged = file.read_bytes()
+    logged = complete(file, b"not_covered")
     for key, value in (("privacy.epsilon", '"2.0"'), ("guaranteed_epsilon", repr(run.privacy.guaranteed))):
         assert key.encode() in logged, key
         assert value.encode() in logged, key
-    assert all(repr(row["accuracy"]).encode() in logged for row in run.history)
+    assert all(repr(row["accuracy"]).encode() in logged for row in run.evaluations)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +78,40 @@ def test_a_missing_library_is_named(monkeypatch, name, module):
 
 def test_trackers_change_nothing(tmp_path):
     pytest.importorskip("tensorboard")
-    plain, tracked = tacit.train(**SETTINGS), tacit.train(observers=[TensorBoardTracker(tmp_path)], **SETTINGS)
+    plain, tracked = tacit.train(**SETTINGS), tacit.train(observers=[TensorBoard(tmp_path)], **SETTINGS)
     assert plain.models.equal(tracked.models)
     assert plain.privacy.guaranteed == tracked.privacy.guaranteed
+
+
+class Recorded(Tracker):
+    """A tracker that keeps what it gets."""
+
+    def open(self, run, settings):
+        self.settings = settings
+
+    def log(self, step, numbers):
+        self.numbers = numbers
+
+    def close(self, summary):
+        self.summary = summary
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "measure", "not_covered"),
+    [
+        ({"name": "const-d2p"}, [], "none"),
+        ({"name": "const-d2p"}, ["stationarity"], "stationarity"),
+        ({"name": "partpsp", "share": ["0.weight"]}, [], "accuracy, loss, consensus, primal_norm"),
+        ({"name": "sgp"}, [], "all"),  # it adds no noise
+    ],
+)
+def test_metrics_that_the_guarantee_does_not_cover_are_named(algorithm, measure, not_covered):
+    target = {"delta": 1e-3} | ({} if algorithm["name"] == "sgp" else {"epsilon": 2.0})
+    config = {"rounds": 2, "graph": {"name": "ring", "nodes": 4}, "measure": measure, "privacy": target}
+    config |= {"algorithm": algorithm}
+    tracker = Recorded()
+    run = from_config(Config.parse(config), observers=[tracker]).go()
+    assert set(tracker.summary["not_covered"].split(", ")) == set(not_covered.split(", "))
+    assert tracker.summary["privacy"] == run.privacy.sentence()
+    assert tracker.settings["simulated"] == "True"
+    assert tracker.numbers.get("guaranteed_epsilon_simulated") == run.privacy.guaranteed

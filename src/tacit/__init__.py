@@ -10,9 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tacit import claims, trackers
+    from tacit import claims, tables, trackers
     from tacit.algorithms import Algorithm
     from tacit.api import train
+    from tacit.comparison_api import compare
+    from tacit.comparisons import plot_comparison
     from tacit.errors import BudgetExceeded, TacitError
     from tacit.estimators import PrivacyAccount, TacitClassifier, TacitRegressor
     from tacit.graphs import Graph
@@ -48,12 +50,15 @@ __all__ = [
     "Target",
     "Task",
     "claims",
+    "compare",
     "datasets",
     "heads",
     "load",
     "models",
+    "plot_comparison",
     "shards",
     "sweep",
+    "tables",
     "trackers",
     "train",
     "verify",
@@ -62,6 +67,8 @@ __all__ = [
 _EXPORTS = {
     "algorithms": ("Algorithm",),
     "api": ("train",),
+    "comparison_api": ("compare",),
+    "comparisons": ("plot_comparison",),
     "errors": ("BudgetExceeded", "TacitError"),
     "estimators": ("PrivacyAccount", "TacitClassifier", "TacitRegressor"),
     "graphs": ("Graph",),
@@ -72,7 +79,7 @@ _EXPORTS = {
     "tasks": ("Clip", "Dataset", "Head", "Model", "Target", "Task", "datasets", "heads", "models", "shards"),
 }
 
-_MODULES = ("claims", "trackers")
+_MODULES = ("claims", "tables", "trackers")
 
 
 def __getattr__(name: str) -> Any:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from numbers import Integral, Real
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from tacit.errors import TacitError
+from tacit.errors import TacitError, unknown
 from tacit.privacy import (
     Gaussian,
     Laplace,
@@ -40,8 +41,8 @@ def check(
     claimed: float,
     noise_multiplier: float,
     steps: int = 1,
-    sampling: str = "poisson",
-    sample_rate: float = 1.0,
+    sampling: str | float | None = None,
+    sample_rate: float | None = None,
     delta: float = 1e-5,
     relation: Relation | None = None,
     mechanism: NoiseName = "gaussian",
@@ -52,21 +53,49 @@ def check(
         claimed: The claimed ε.
         noise_multiplier: The noise scale divided by the sensitivity.
         steps: The number of releases, each from a draw of its own.
-        sampling: How records are drawn: "poisson", "without-replacement", "permutation" or "none".
+        sampling: How records are drawn: "poisson", "without-replacement", "permutation" or "none". A number is the
+            sample rate of Poisson sampling. None: Poisson sampling with a `sample_rate`, otherwise all records.
         sample_rate: The share of the records in one draw; for a permutation, 1 / (number of batches).
         delta: δ.
         relation: "add-remove" or "replace-one"; None: the first that the sampling supports.
         mechanism: "gaussian" or "laplace".
 
     Returns:
-        The verdict; `holds` is None if the bounds do not decide it. `print(verdict)` shows a sentence.
+        The verdict; `holds` is True, False, or None if the bounds do not decide it. `print(verdict)` shows a sentence.
 
     Raises:
         TacitError: If an argument is not valid.
     """
+    for name, value in (("claimed", claimed), ("noise_multiplier", noise_multiplier), ("delta", delta)):
+        _check_number(name, value)
     check_claim(claimed)
-    drawn = sampling_of_steps(sampling, sample_rate, relation)
+    _check_number("steps", steps, whole=True)
+    if mechanism not in get_args(NoiseName):
+        raise unknown("mechanism", str(mechanism), get_args(NoiseName))
+    kind, rate = _kind_and_rate(sampling, sample_rate)
+    drawn = sampling_of_steps(kind, rate, relation)
     return account_for_noise(mechanism, drawn, steps, delta, noise_multiplier=noise_multiplier).verdict(claimed)
+
+
+def _kind_and_rate(sampling: str | float | None, sample_rate: float | None) -> tuple[str, float]:
+    """The kind of sampling and its rate. A kind that draws at random has no default rate: ε depends on it."""
+    if sample_rate is not None:
+        _check_number("sample_rate", sample_rate)
+    if sampling is None or sampling == "none":
+        return sampling or "poisson", 1.0 if sample_rate is None else sample_rate
+    if isinstance(sampling, str):
+        if sample_rate is None and sampling in sampling_kinds:
+            raise TacitError(f'sampling="{sampling}" needs sample_rate, the share of the records in one draw')
+        return sampling, 1.0 if sample_rate is None else sample_rate
+    _check_number("sampling", sampling)
+    if sample_rate is not None:
+        raise TacitError(f"sampling={sampling} and sample_rate={sample_rate} are both rates: set one of them")
+    return "poisson", sampling
+
+
+def _check_number(name: str, value: object, *, whole: bool = False) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral if whole else Real):
+        raise TacitError(f"{name} must be a {'whole ' if whole else ''}number, got {value!r}")
 
 
 def check_claim(claimed: float) -> None:
@@ -175,6 +204,13 @@ class ClaimVerdict(NamedTuple):
 
     def __str__(self) -> str:
         return claim_line(self)
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value}" for name, value in self._asdict().items())
+        return f"ClaimVerdict(holds={self.holds}, {values})"
+
+    def __bool__(self) -> bool:
+        raise TacitError("a verdict is not True or False, since it can be undecided: use verdict.holds")
 
 
 def claim_line(verdict: ClaimVerdict) -> str:

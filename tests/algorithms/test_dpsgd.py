@@ -136,7 +136,7 @@ def test_paper_noise_is_that_of_table_2_and_claims_its_epsilon(name, sampling):
 def test_norms_are_in_the_history():
     config = {"rounds": 3, "graph": {"name": "ring", "nodes": 4}, "algorithm": {"name": "dp-admm", "sigma": 0.1}}
     run = from_config(Config.parse(config)).go()
-    last = run.history[-1]
+    last = run.evaluations[-1]
     assert last["primal_norm"] == pytest.approx(float(run.models.norm(dim=1).mean()), rel=1e-5)
     assert last["dual_norm"] == pytest.approx(float(run.checkpoint.state.dual.norm(dim=1).mean()), rel=1e-5)
 

@@ -72,8 +72,8 @@ def test_evaluation_uses_mean_shared_and_own_local_parameters(private, exact):
         shared, local = found.task.split(found.models)
         each = [found.task.evaluate(torch.cat([shared.mean(0), own])) for own in local]
         expected = Metrics(*np.mean(each, axis=0))
-        assert found.history[-1]["accuracy"] == pytest.approx(expected.accuracy, abs=1e-6)
-        assert found.history[-1]["loss"] == pytest.approx(expected.loss, rel=1e-5)
+        assert found.evaluations[-1]["accuracy"] == pytest.approx(expected.accuracy, abs=1e-6)
+        assert found.evaluations[-1]["loss"] == pytest.approx(expected.loss, rel=1e-5)
 
 
 def test_private_local_parameters_cost_as_much_as_full_sharing(whole, private):

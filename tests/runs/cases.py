@@ -55,7 +55,7 @@ def interrupt_verb(run, verb, call):
 
 
 def rows(run):
-    return [{key: value for key, value in row.items() if key != "wall_seconds"} for row in run.history]
+    return [{key: value for key, value in row.items() if key != "wall_seconds"} for row in run.evaluations]
 
 
 def lines(run):

@@ -21,7 +21,7 @@ def test_budget_ends_the_run_at_the_last_release_that_fits(tmp_path):
     assert "node " in run.stopped
     assert rounded_up(costs[fits]) in run.stopped
     assert rounded_up(costs[fits + 1]) in run.stopped
-    assert run.history[-1]["round"] == run.result()["rounds"] == fits
+    assert run.evaluations[-1]["round"] == run.result()["rounds"] == fits
     assert not run.interrupted
 
 

@@ -18,7 +18,7 @@ def test_extended_run_continues_the_schedule_of_the_original_rounds(tmp_path):
     assert (run.t, run.stopped) == (17, None)
     multipliers = [line.multipliers[0] for line in run.task.ledger.releases()]
     assert multipliers == pytest.approx([1.5 * 0.5 ** (t / 12) for t in range(17)])
-    assert [row["round"] for row in run.history] == [0, 5, 10, 12, 15, 17]
+    assert [row["round"] for row in run.evaluations] == [0, 5, 10, 12, 15, 17]
     assert run.privacy.guaranteed == float(guarantee(run.task.ledger.releases(), 1e-4).max())
 
 

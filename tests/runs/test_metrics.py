@@ -63,8 +63,8 @@ def test_new_metric_is_measured_on_request_and_charted(largest_parameter, tmp_pa
     assert largest_parameter in optional_metrics()
     config = Config.parse({**SMALL, "measure": [largest_parameter]})
     run = from_config(config, out=tmp_path / "run", observers=[ReportPage()]).go()
-    assert run.history[-1][largest_parameter] == float(run.models.mean(0).abs().max())
-    assert largest_parameter not in from_config(Config.parse(SMALL)).go().history[-1]
+    assert run.evaluations[-1][largest_parameter] == float(run.models.mean(0).abs().max())
+    assert largest_parameter not in from_config(Config.parse(SMALL)).go().evaluations[-1]
     assert '<div class="chart" id="largest_parameter"' in render_run_page(read_records([tmp_path / "run"]))
 
 
@@ -72,7 +72,7 @@ def test_measuring_is_not_counted_as_traffic(largest_parameter):
     plain, measured = (
         from_config(Config.parse({**SMALL, "measure": names})).go() for names in ([], optional_metrics())
     )
-    assert measured.history[-1]["bytes"] == plain.history[-1]["bytes"]
+    assert measured.evaluations[-1]["bytes"] == plain.evaluations[-1]["bytes"]
     assert torch.equal(measured.models, plain.models)
 
 

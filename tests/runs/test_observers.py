@@ -18,7 +18,7 @@ class Recorder(Observer):
         self.calls.append(("round", run.t))
 
     def on_evaluation(self, run, row):
-        assert row is run.history[-1]
+        assert row is run.evaluations[-1]
         self.calls.append(("evaluation", run.t))
 
     def on_finish(self, run):

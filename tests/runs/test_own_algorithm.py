@@ -19,7 +19,7 @@ def named(name, **params):
 def test_user_algorithm_runs_from_a_file_and_as_an_object(tmp_path):
     run = small(algorithm=named("Mine", lr=0.5)).go()
     assert run.algorithm.title == "Mine"
-    assert run.history[-1]["accuracy"] > run.history[0]["accuracy"] + 0.1
+    assert run.evaluations[-1]["accuracy"] > run.evaluations[0]["accuracy"] + 0.1
     assert 0 < run.privacy.guaranteed < 10
     same = tacit.train(algorithm=own.Mine(lr=0.5), nodes=5, rounds=12, batch=16, delta=1e-4, evaluate_every=5)
     assert same.privacy == run.privacy
@@ -55,7 +55,7 @@ def test_value_used_without_release_voids_the_guarantee(stop, tmp_path):
     for found in (run, resumed, resumed.go()):
         assert found.privacy.guaranteed is None
         assert found.privacy.reason.startswith('"gradient" of step 0 was computed from the records')
-        assert [row["guaranteed"] for row in found.history[1:]] == [None] * (len(found.history) - 1)
+        assert [row["guaranteed"] for row in found.evaluations[1:]] == [None] * (len(found.evaluations) - 1)
 
 
 def test_state_that_cannot_be_saved_is_refused_at_the_start(tmp_path):

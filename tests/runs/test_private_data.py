@@ -127,7 +127,7 @@ def test_a_run_without_test_records_measures_nothing(file, tmp_path, share):
     given = {"out": tmp_path / "run", "measure": ["node_accuracy"], "observers": [tacit.reports.ReportPage()]}
     run = small(data=data, algorithm=algorithm, **given).go()
     assert (run.t, run.stopped, len(run.task.data.test_y)) == (12, None, 0)
-    assert {run.history[-1][key] for key in ("accuracy", "loss", "node_accuracy")} == {None}
+    assert {run.evaluations[-1][key] for key in ("accuracy", "loss", "node_accuracy")} == {None}
     assert run.privacy.guaranteed > 0
     assert (tmp_path / "run/report.html").is_file()
 

@@ -133,9 +133,9 @@ def test_resuming_a_finished_run_changes_nothing(whole, tmp_path):
 def test_folder_contains_history_and_models_of_the_run(tmp_path):
     run = small(out=tmp_path / "run").go()
     table = pd.read_csv(tmp_path / "run/history.csv")
-    assert table.columns.tolist() == list(run.history[0])
+    assert table.columns.tolist() == list(run.evaluations[0])
     assert table["round"].tolist() == [0, 5, 10, 12]
-    assert table["guaranteed"].tolist() == [row["guaranteed"] for row in run.history]
+    assert table["guaranteed"].tolist() == [row["guaranteed"] for row in run.evaluations]
     assert table["guaranteed"].iloc[-1] == pytest.approx(run.privacy.guaranteed, rel=0.01)
     assert torch.equal(load_file(tmp_path / "run/models.safetensors")["models"], run.models)
     assert not list((tmp_path / "run").glob("*.part"))

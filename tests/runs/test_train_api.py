@@ -29,7 +29,7 @@ def blob_data(**options):
 def test_train_by_names():
     run = tacit.train("mlp", "digits", algorithm="sgp", graph="ring", nodes=4, rounds=5, seed=3)
     assert run.models.shape == (4, run.task.d)
-    assert [row["round"] for row in run.history] == [0, 1, 2, 3, 4, 5]
+    assert [row["round"] for row in run.evaluations] == [0, 1, 2, 3, 4, 5]
     assert run.privacy.guaranteed is None
     assert run.network.graph.name == "ring"
 
@@ -39,12 +39,12 @@ def test_train_with_module_arrays_networkx_graph_and_shards():
     shards = [list(range(0, 40)), np.arange(40, 90), np.arange(90, 150)]
     given = {"graph": nx.path_graph(3), "sharding": shards, "rounds": 100}
     run = quick(nn.Linear(3, 2), blob_data(), **given)
-    assert run.history[-1]["accuracy"] > 0.8
+    assert run.evaluations[-1]["accuracy"] > 0.8
     assert run.task.sizes.tolist() == [40, 50, 60]
     assert len(run.privacy.per_node) == 3
     assert run.privacy.guaranteed > 0
     without_noise = quick(nn.Linear(3, 2), blobs(), **given, algorithm="sgp")
-    assert without_noise.history[-1]["accuracy"] > 0.8
+    assert without_noise.evaluations[-1]["accuracy"] > 0.8
 
 
 def test_train_with_model_dataset_and_graph():
@@ -56,11 +56,11 @@ def test_train_with_model_dataset_and_graph():
 def test_loss_without_accuracy():
     model = tacit.Model.from_loss(lambda w, x, y: ((w - x) ** 2).sum() / 2, torch.zeros(3))
     run = quick(model, blob_data())
-    assert "accuracy" not in run.history[-1]
+    assert "accuracy" not in run.evaluations[-1]
     assert run.result()["accuracy"] is None
     assert run.result()["task"] == "own loss"
-    assert run.result()["metrics"] == {"loss": run.history[-1]["loss"]}
-    assert run.history[-1]["loss"] > 0
+    assert run.result()["metrics"] == {"loss": run.evaluations[-1]["loss"]}
+    assert run.evaluations[-1]["loss"] > 0
 
 
 def test_same_seed_gives_the_same_run():
@@ -149,5 +149,5 @@ def test_node_accuracy_is_measured_on_request():
     run = from_config(Config.parse({**config, "measure": ["node_accuracy"]})).go()
     each = [run.task.evaluate(model).accuracy for model in run.models]
     assert len(set(each)) > 1
-    assert run.history[-1]["node_accuracy"] == pytest.approx(sum(each) / 5, abs=1e-6)
-    assert "node_accuracy" not in from_config(Config.parse(config)).go().history[-1]
+    assert run.evaluations[-1]["node_accuracy"] == pytest.approx(sum(each) / 5, abs=1e-6)
+    assert "node_accuracy" not in from_config(Config.parse(config)).go().evaluations[-1]

@@ -112,8 +112,8 @@ def train(
 
     Example:
         >>> run = train(algorithm="const-d2p", lr=0.5, nodes=4, rounds=5, epsilon=2.0, delta=1e-3)
-        >>> run.privacy.guaranteed <= 2.0, len(run.models), run.history[-1]["round"]
-        (True, 4, 5)
+        >>> run.privacy.guaranteed <= 2.0, len(run.models), len(run.history)
+        (True, 4, 6)
     """
     _check_resume(out, resume, extend)
     general = {"seed": seed, "noise": noise, "rounds": rounds, "evaluate_every": evaluate_every}

@@ -172,13 +172,13 @@ class _Observed:
             yield "the releases are not those that the algorithm's plan states"
 
     def _differing_results(self, other: _Observed) -> Iterator[str]:
-        if not self.run.history:
+        if not self.run.evaluations:
             return
         covers_models = bool(self.run.privacy.covers_models)
-        hidden = {name for name in self.run.history[0] if not _is_covered(name, covers_models)}
+        hidden = {name for name in self.run.evaluations[0] if not _is_covered(name, covers_models)}
         measured = set() if covers_models else {"metrics", "confusion"}
-        for name in self.run.history[0].keys() - hidden:
-            if [row[name] for row in self.run.history] != [row[name] for row in other.run.history]:
+        for name in self.run.evaluations[0].keys() - hidden:
+            if [row[name] for row in self.run.evaluations] != [row[name] for row in other.run.evaluations]:
                 yield f"the metric {name} depends on the records other than through releases"
         if covers_models and not _same_bits(self.run.models, other.run.models):
             yield "the models depend on the records other than through releases, although the algorithm declares them"
@@ -200,8 +200,7 @@ def _is_covered(name: str, covers_models: bool) -> bool:
     """Whether a column of the history may depend on released values only."""
     if name not in metrics:  # the number of the round, and columns of `Algorithm.norms`
         return True
-    measured = metric(name)
-    return name not in _TIMES and not measured.reads_records and (covers_models or not measured.reads_models)
+    return name not in _TIMES and metric(name).is_covered(covers_models)
 
 
 def _public(path: Path, hidden: set[str]) -> Any:

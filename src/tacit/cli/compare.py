@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,9 +12,19 @@ import typer
 from tacit.cli.app import app
 from tacit.cli.output import aligned_table, print_json, print_line
 from tacit.cli.parallel import continue_later, job_count
+from tacit.errors import TacitError
 
 if TYPE_CHECKING:
-    from tacit.runs import Observer
+    from tacit.comparisons import Comparison
+
+
+class TableFormat(StrEnum):
+    """The format in which the table is printed."""
+
+    text = "text"
+    latex = "latex"
+    markdown = "markdown"
+    csv = "csv"
 
 
 @app.command()
@@ -36,12 +47,17 @@ def compare(
         "runs/compare"
     ),
     jobs: Annotated[int | None, typer.Option(help="Parallel processes. Default: one per core, at most 8.")] = None,
+    form: Annotated[
+        TableFormat, typer.Option("--format", help="Format of the table. All but text print nothing else.")
+    ] = TableFormat.text,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Compare methods on one task at the same guaranteed ε."""
-    from tacit.compare import compare as run_comparison
-    from tacit.reports import write_comparison_page
+    from tacit.comparisons import run_comparison
+    from tacit.reports import comparison_observers, write_comparison_page
 
+    if as_json and form is not TableFormat.text:
+        raise TacitError(f"--json and --format {form} are two formats: choose one")
     with continue_later():
         comparison = run_comparison(
             methods,
@@ -52,19 +68,22 @@ def compare(
             settings=set_ or [],
             out=out,
             jobs=job_count(jobs),
-            observers=_observers,
+            observers=comparison_observers,
         )
     page = write_comparison_page(comparison)
     if as_json:
         print_json(comparison.as_dict())
+    else:
+        _print(comparison, form, page)
+
+
+def _print(comparison: Comparison, form: TableFormat, page: Path) -> None:
+    from tacit.tables import FORMATS
+
+    if form is not TableFormat.text:
+        sys.stdout.write(FORMATS[form](comparison.frame) + "\n")
         return
     print_line(aligned_table(comparison.table))
     if comparison.note:
         print_line(f"WARNING: {comparison.note} Their ε cannot be compared.")
     print_line(f"Results: {comparison.out}. Report: {page}")
-
-
-def _observers() -> Sequence[Observer]:
-    from tacit.reports import ReportPage
-
-    return [ReportPage()]

@@ -1,6 +1,6 @@
 """Reports: HTML pages of runs, comparisons, experiments and learned graphs. Each page is one self-contained file."""
 
-from tacit.reports.comparison_page import write_comparison_page
+from tacit.reports.comparison_page import comparison_observers, write_comparison_page
 from tacit.reports.experiment_page import render_experiment_page, write_experiment_page
 from tacit.reports.graph_page import render_graph_page, write_graph_page
 from tacit.reports.privacy_statement import StatementItem, limitations, privacy_statement
@@ -18,6 +18,7 @@ __all__ = [
     "RunRecord",
     "SavedAudits",
     "StatementItem",
+    "comparison_observers",
     "limitations",
     "privacy_statement",
     "read_records",

@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from tacit.reports.run_record import RunRecord
+from tacit.runs import DEVIATION
 from tacit.runs.metrics import Metric, metric
 
 Figure = dict[str, Any]
@@ -24,9 +25,10 @@ def series_colour(index: int) -> str:
 def metric_over_rounds(runs: Sequence[RunRecord], shown: Metric) -> Figure | None:
     """A metric over rounds, one curve per run; None if no run has it."""
     hover = f"round %{{x}}: %{{y:{shown.format}}}{_suffix(shown)}"
+    bands = [_band(run, i, "round", shown.name, shown.scale) for i, run in enumerate(runs)]
     curves = [_history_curve(run, i, "round", shown.name, hover, shown.scale) for i, run in enumerate(runs)]
     rangemode = "normal" if shown.headline else "tozero"
-    return line_figure(curves, "Round", {"ticksuffix": _suffix(shown), "rangemode": rangemode})
+    return line_figure([*bands, *curves], "Round", {"ticksuffix": _suffix(shown), "rangemode": rangemode})
 
 
 def metric_over_cost(runs: Sequence[RunRecord], shown: Metric) -> Figure | None:
@@ -94,12 +96,10 @@ def with_legend(figure: Figure) -> Figure:
 def _metric_over(runs: Sequence[RunRecord], y: Metric, column: str, x_hover: str) -> Figure | None:
     x = metric(column)
     hover = f"{x_hover}: %{{y:{y.format}}}{_suffix(y)}"
-    curves = [
-        _history_curve(run, i, column, y.name, hover, y.scale)
-        for i, run in enumerate(runs)
-        if column != "guaranteed" or run.privacy.guaranteed is not None
-    ]
-    return line_figure(curves, x.label, {"ticksuffix": _suffix(y)})
+    shown = [(i, run) for i, run in enumerate(runs) if column != "guaranteed" or run.privacy.guaranteed is not None]
+    bands = [_band(run, i, column, y.name, y.scale) for i, run in shown]
+    curves = [_history_curve(run, i, column, y.name, hover, y.scale) for i, run in shown]
+    return line_figure([*bands, *curves], x.label, {"ticksuffix": _suffix(y)})
 
 
 def _history_curve(run: RunRecord, index: int, x: str, y: str, hover: str, scale: float = 1.0) -> Figure | None:
@@ -110,6 +110,28 @@ def _history_curve(run: RunRecord, index: int, x: str, y: str, hover: str, scale
     name = escape(run.name, quote=False)
     figure = curve([x for x, _ in points], [y for _, y in points], name, index, f"{name}<br>{hover}")
     return {**figure, "meta": index}
+
+
+def _band(run: RunRecord, index: int, x: str, y: str, scale: float) -> Figure | None:
+    """One standard deviation over seeds around the mean; None if the history has no deviations."""
+    deviation = f"{y}{DEVIATION}"
+    rows = [row for row in run.evaluations if None not in (row.get(x), row.get(y), row.get(deviation))]
+    if not rows:
+        return None
+    upper = [(row[x], (row[y] + row[deviation]) * scale) for row in rows]
+    lower = [(row[x], (row[y] - row[deviation]) * scale) for row in reversed(rows)]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [point[0] for point in upper + lower],
+        "y": [point[1] for point in upper + lower],
+        "fill": "toself",
+        "fillcolor": series_colour(index),
+        "opacity": 0.18,
+        "line": {"width": 0},
+        "hoverinfo": "skip",
+        "meta": index,
+    }
 
 
 def _suffix(shown: Metric) -> str:

@@ -36,7 +36,7 @@ def render_run_page(runs: Sequence[RunRecord]) -> str:
     return render_template(
         "report.html",
         runs=runs,
-        title=runs[0].name if single else f"{len(runs)} runs compared",
+        title=runs[0].name if single else _several_title(runs),
         panels=panels,
         figures={
             **{panel.id: panel.figure for panel in panels if panel.figure},
@@ -93,6 +93,11 @@ def different_settings(runs: Sequence[RunRecord]) -> dict[str, list[str]]:
     keys = dict.fromkeys(key for each in settings for key in each)
     values = {key: [each.get(key, "–") for each in settings] for key in keys}
     return {key: each for key, each in values.items() if len(set(each)) > 1}
+
+
+def _several_title(runs: Sequence[RunRecord]) -> str:
+    seeds = runs[0].seeds
+    return f"{len(runs)} runs compared" if seeds == 1 else f"{len(runs)} methods compared, means over {seeds} seeds"
 
 
 def _single_run_figures(run: RunRecord) -> dict[str, Figure]:

@@ -26,6 +26,8 @@ class RunRecord(FinishedRun):
         releases: What the nodes released, from the ledgers; empty if some ledgers are on other hosts.
         threats: ε against each adversary (threats.json).
         audits: Results of `tacit audit` on this folder (audit.json).
+        seeds: The number of runs of which this is the mean; 1 for a run of its own.
+        deviations: The standard deviation of each metric over several seeds.
     """
 
     name: str
@@ -34,6 +36,8 @@ class RunRecord(FinishedRun):
     releases: list[ReleaseSummary] = field(default_factory=list)
     threats: dict[str, Any] = field(default_factory=lambda: {"bounds": [], "pairs": None})
     audits: SavedAudits = field(default_factory=SavedAudits)
+    seeds: int = 1
+    deviations: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def read_more(cls, folder: Path, result: dict[str, Any]) -> dict[str, Any]:

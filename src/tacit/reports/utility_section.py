@@ -74,8 +74,12 @@ def shown_metrics(runs: Sequence[RunRecord]) -> list[Metric]:
 
 
 def metric_text(run: RunRecord, shown: Metric) -> str:
-    """A metric at the end of a run."""
-    return _text(shown, run.result.get("metrics") or run.result)
+    """A metric at the end of a run, or its mean ± standard deviation over several seeds."""
+    values, deviation = run.result.get("metrics") or run.result, run.deviations.get(shown.name)
+    if deviation is None or values.get(shown.name) is None:
+        return _text(shown, values)
+    unit = f" {shown.unit}" if shown.unit else ""
+    return shown.table_text(shown.scale * values[shown.name], shown.scale * deviation) + unit
 
 
 def trivial_text(run: RunRecord, shown: Metric | None) -> str:

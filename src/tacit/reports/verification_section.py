@@ -15,7 +15,12 @@ def verification_items(run: RunRecord) -> list[StatementItem]:
         ]
     verification, facts = run.verification, run.verification.facts
     assert facts is not None, "a verified run has facts"
+    several = (
+        f"This is the mean of {run.seeds} runs, and all of them are verified. The privacy statement and the lines "
+        f"below are those of the run with the largest ε, {run.folder}."
+    )
     items = [
+        StatementItem("Runs", several if run.seeds > 1 else ""),
         StatementItem("Verified", f"{_date(verification.time)} (UTC). {_sentence(verification)}"),
         StatementItem("Not checked", " ".join(f"{_capitalised(line)}." for line in verification.unchecked)),
         StatementItem("Signature", _signature(verification)),

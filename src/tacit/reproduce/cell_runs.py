@@ -53,7 +53,7 @@ def run_cell(cell: ExperimentCell) -> Result:
     return {
         "title": cell.title,
         **{key: last.get(key) for key in ("accuracy", "loss", "metrics", "privacy")},
-        "history": run.history,
+        "history": run.evaluations,
         "trace": run.trace,
         "seconds": round(time.monotonic() - began, 1),
         "error": error or run.stopped,

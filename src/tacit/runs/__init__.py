@@ -17,7 +17,9 @@ from tacit.runs.config_sections import (
     RegularisationKeys,
     SharingKeys,
 )
+from tacit.runs.evaluated_run import EvaluatedRun, history_frame
 from tacit.runs.evaluator import Evaluator
+from tacit.runs.figures import DEVIATION, PlottedCurve, XAxis, plot_curves
 from tacit.runs.finished_run import FinishedRun, has_ended, load, require_files
 from tacit.runs.observer import Observer, Row
 from tacit.runs.other_tests import utility_on
@@ -57,6 +59,7 @@ from tacit.runs.verification import Verification, fingerprint, load_private_key,
 from tacit.runs.workers import SynchronisedInterrupt, launch_workers
 
 __all__ = [
+    "DEVIATION",
     "EXAMPLE_CONFIG",
     "EXPORT_SUFFIXES",
     "PART_SECTIONS",
@@ -66,12 +69,14 @@ __all__ = [
     "Config",
     "ConfigSection",
     "DropoutKeys",
+    "EvaluatedRun",
     "Evaluator",
     "FinishedRun",
     "ModelDescription",
     "ModelPrivacy",
     "NamedPart",
     "Observer",
+    "PlottedCurve",
     "PredictionWriter",
     "PrivacyMeter",
     "PrivacyTarget",
@@ -87,6 +92,7 @@ __all__ = [
     "TrainedModel",
     "UserParts",
     "Verification",
+    "XAxis",
     "apply_privacy_target",
     "apply_settings",
     "batch_relation",
@@ -107,10 +113,12 @@ __all__ = [
     "flat_settings",
     "from_config",
     "has_ended",
+    "history_frame",
     "launch_workers",
     "load",
     "load_private_key",
     "load_public_key",
+    "plot_curves",
     "progress_counter",
     "read_toml",
     "record_end",

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from torch import nn
 
 from tacit.errors import TacitError
 from tacit.privacy import Privacy
 from tacit.runs import storage
+from tacit.runs.evaluated_run import EvaluatedRun
+from tacit.runs.metrics import Utility
 from tacit.runs.observer import Row
-from tacit.runs.prediction import TrainedModel, TrainedRun, trained_in_folder
+from tacit.runs.prediction import TrainedModel, trained_in_folder
 from tacit.runs.run_summary import RunSummary
 from tacit.runs.storage import CONFIG_FILE, HISTORY_FILE, RESULT_FILE, TRACE_FILE
 from tacit.runs.verification import Verification, verify
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class FinishedRun(TrainedRun):
+class FinishedRun(EvaluatedRun):
     """What a run folder contains after the run has ended.
 
     Attributes:
@@ -83,11 +82,9 @@ class FinishedRun(TrainedRun):
         return {}
 
     @property
-    def history(self) -> pd.DataFrame:
-        """One row per evaluation, as a pandas DataFrame."""
-        import pandas as pd  # slow to import
-
-        return pd.DataFrame(self.evaluations)
+    def utility(self) -> Utility:
+        """All metrics of the model on the test records, beside those of the trivial predictor."""
+        return Utility.from_dict(self.result, self.evaluations[-1] if self.evaluations else ())
 
     def trained(self, node: int | None = None) -> TrainedModel:
         return trained_in_folder(self.folder, node, self.given)
@@ -123,7 +120,8 @@ def load(folder: str | Path, *, verify: bool = True, model: nn.Module | str | No
             and name of a class or function that creates it ("mine.py:Net"). This file is executed.
 
     Returns:
-        The run: `config`, `history`, `privacy`, `result`, `verification`, `model()`, `predict()`, `predict_proba()`.
+        The run: `config`, `history`, `utility`, `privacy`, `result`, `verification`, `model()`, `predict()`,
+        `predict_proba()`.
 
     Raises:
         TacitError: The folder contains no finished run, or the run does not agree with its ledger.

@@ -27,7 +27,7 @@ class Observer:
         """Called after every complete round, and after its evaluation if there was one."""
 
     def on_evaluation(self, run: Run, row: Row) -> None:
-        """Called after an evaluation; `row` is the last row of `run.history`."""
+        """Called after an evaluation; `row` is the last row of `run.evaluations`."""
 
     def on_finish(self, run: Run) -> None:
         """Called once at the end, however the run ended; `run.stopped` is the reason if it ended early."""

@@ -46,7 +46,7 @@ class ProgressBar(Observer):
 
     def on_round(self, run: Run) -> None:
         self._progress.update(self._bar, completed=run.t, numbers=numbers(run))
-        if self._progress.disable and run.history[-1]["round"] == run.t:
+        if self._progress.disable and run.evaluations[-1]["round"] == run.t:
             line = f"round {run.t} of {run.rounds}  {numbers(run)}"
             self._console.print(line, highlight=False, soft_wrap=True)
 
@@ -62,9 +62,9 @@ def shows_bars(console: Console) -> bool:
 
 def numbers(run: Run) -> str:
     """The last evaluation in one line."""
-    if not run.history:
+    if not run.evaluations:
         return ""
-    last = run.history[-1]
+    last = run.evaluations[-1]
     simulated = " (simulated)" if run.task.noise.simulated else ""
     return f"{headline(last)}, guaranteed{simulated} ε {metric('guaranteed').text(last['guaranteed'])}"
 

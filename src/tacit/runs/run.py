@@ -17,10 +17,11 @@ from tacit.errors import BudgetExceeded, TacitError
 from tacit.networks import Coordinator, Network
 from tacit.privacy import Privacy
 from tacit.runs.checkpoint import Checkpoint
+from tacit.runs.evaluated_run import EvaluatedRun
 from tacit.runs.evaluator import Evaluator
 from tacit.runs.metrics import Evaluation, Utility
 from tacit.runs.observer import Observer, Row
-from tacit.runs.prediction import TrainedModel, TrainedRun, mean_parameters, trained_in_memory
+from tacit.runs.prediction import TrainedModel, mean_parameters, trained_in_memory
 from tacit.runs.privacy_meter import PrivacyMeter, finite_or_none
 from tacit.runs.resolved_config import evaluation_interval
 from tacit.runs.run_result import run_result
@@ -28,7 +29,7 @@ from tacit.runs.secret_noise import reserve_records
 from tacit.tasks import Task
 
 
-class Run(TrainedRun):
+class Run(EvaluatedRun):
     """An algorithm on a task over a network, from the first round to the last.
 
     A run writes no files: it notifies its `observers`, in their order. Several processes of one run share a
@@ -38,7 +39,7 @@ class Run(TrainedRun):
         t: Complete rounds so far.
         rounds: Rounds after which the run ends. The schedules and the noise are those of a run of `algorithm.rounds`
             rounds; an extended run has more.
-        history: One row per evaluation (`pandas.DataFrame(run.history)`).
+        evaluations, history: One row per evaluation, as a list of dicts and as a pandas DataFrame.
         trace: One row per round of the quantities in `Algorithm.traces`.
         models: The parameters of every hosted node, (n, d); `model()` returns the trained module.
         privacy: What has been released so far, accounted from the ledger; after the end, with the total of all runs on
@@ -73,7 +74,7 @@ class Run(TrainedRun):
         self.rounds = algorithm.rounds if rounds is None else rounds
         self.every = evaluate_every or evaluation_interval(algorithm.rounds)
         self.out: Path | None = None
-        self.history: list[Row] = []
+        self.evaluations: list[Row] = []
         self.trace: list[Row] = []
         self.stopped: str | None = None
         self.interrupted = self._exhausted = False
@@ -224,18 +225,18 @@ class Run(TrainedRun):
 
     def _evaluate_if_due(self) -> None:
         due = self.t % self.every == 0 or self.t == self.rounds
-        if due and not (self.history and self.history[-1]["round"] == self.t):
+        if due and not (self.evaluations and self.evaluations[-1]["round"] == self.t):
             self._evaluate()
 
     def _evaluate(self) -> None:
         row = self._measure()
-        self.history = [*(earlier for earlier in self.history if earlier["round"] < self.t), row]
+        self.evaluations = [*(earlier for earlier in self.evaluations if earlier["round"] < self.t), row]
         for observer in self.observers:
             observer.on_evaluation(self, row)
 
     def _now(self) -> Row:
-        if self.history and self.history[-1]["round"] == self.t:
-            return self.history[-1]
+        if self.evaluations and self.evaluations[-1]["round"] == self.t:
+            return self.evaluations[-1]
         try:
             return self._measure()
         except TacitError:  # models that are not finite cannot be measured

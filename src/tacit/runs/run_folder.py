@@ -165,7 +165,7 @@ class RunFolder(Observer):
         """Bring the folder up to date. The ledger comes first, so that it is never behind the other files."""
         self.ledger.flush()
         run.checkpoint.check_ledger(self.ledger, self.path)
-        storage.write_history(self.path / HISTORY_FILE, run.history)
+        storage.write_history(self.path / HISTORY_FILE, run.evaluations)
         if run.trace:
             storage.write_history(self.path / TRACE_FILE, run.trace)
         storage.write_models(self.path / MODELS_FILE, run.models)
@@ -193,7 +193,7 @@ class RunFolder(Observer):
         if self._secret is not None:
             self._secret.check_key(run, at)
         last = self._last_mark(at)
-        run.history = [row for row in history if row["round"] <= last]
+        run.evaluations = [row for row in history if row["round"] <= last]
         run.trace = [row for row in trace if row["round"] <= at.t]
         run.seconds = seconds
         self._saved_round = at.t

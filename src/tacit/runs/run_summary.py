@@ -93,7 +93,7 @@ def _in_memory(run: Run) -> RunSummary:
         title=run.algorithm.title,
         nodes=run.network.graph.nodes,
         rounds=run.t,
-        history=run.history,
+        history=run.evaluations,
         trivial=trivial_scores(run.task.head, run.task.data.test_y, main=True),
         privacy=run.privacy if run.coordinator.processes == 1 else None,
         stopped=run.stopped,

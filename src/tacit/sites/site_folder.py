@@ -44,8 +44,8 @@ class SiteFolder(Observer):
         run.out = self.path
         storage.write_config(self.path / storage.CONFIG_FILE, run.config)
         if (self.path / storage.HISTORY_FILE).is_file():
-            run.history = self._read_history(run.t)
-        run.task.ledger.facts.forget_marks(run.history[-1]["round"] if run.history else -1)
+            run.evaluations = self._read_history(run.t)
+        run.task.ledger.facts.forget_marks(run.evaluations[-1]["round"] if run.evaluations else -1)
         record_run_start(run)
 
     def on_evaluation(self, run: Run, row: Row) -> None:
@@ -63,7 +63,7 @@ class SiteFolder(Observer):
 
     def _write(self, run: Run) -> None:
         run.task.ledger.flush()  # first: no other file may be ahead of the ledger
-        storage.write_history(self.path / storage.HISTORY_FILE, run.history)
+        storage.write_history(self.path / storage.HISTORY_FILE, run.evaluations)
         storage.write_models(self.path / storage.MODELS_FILE, run.models)
         write_model(self.path / storage.MODEL_FILE, run)
 

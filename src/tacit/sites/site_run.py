@@ -80,7 +80,7 @@ class SiteRun(Run):
     @property
     def accuracy(self) -> float | None:
         """The accuracy at the last evaluation; None if the model is no classifier."""
-        return self.history[-1].get("accuracy") if self.history else None
+        return self.evaluations[-1].get("accuracy") if self.evaluations else None
 
     def result(self) -> dict[str, Any]:
         return {"site": self._site.name, **super().result()}

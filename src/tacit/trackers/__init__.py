@@ -1,6 +1,6 @@
 """Experiment trackers, as observers of a run: TensorBoard, MLflow, Weights & Biases.
 
-    tacit.train(observers=[tacit.trackers.TensorBoardTracker("logs")])
+    tacit.train(observers=[tacit.trackers.TensorBoard("runs/tensorboard")])
 
 Their libraries are installed with `pip install "tacit[trackers]"`.
 """
@@ -10,8 +10,8 @@ from tacit.trackers.base import Tracker, trackers
 
 discover(__name__)
 
-from tacit.trackers.mlflow import MLflowTracker  # noqa: E402
-from tacit.trackers.tensorboard import TensorBoardTracker  # noqa: E402
-from tacit.trackers.wandb import WandbTracker  # noqa: E402
+from tacit.trackers.mlflow import MLflow  # noqa: E402
+from tacit.trackers.tensorboard import TensorBoard  # noqa: E402
+from tacit.trackers.wandb import WeightsAndBiases  # noqa: E402
 
-__all__ = ["MLflowTracker", "TensorBoardTracker", "Tracker", "WandbTracker", "trackers"]
+__all__ = ["MLflow", "TensorBoard", "Tracker", "WeightsAndBiases", "trackers"]

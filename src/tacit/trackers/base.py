@@ -8,6 +8,7 @@ from typing import Any
 from tacit.errors import TacitError
 from tacit.registry import Registry
 from tacit.runs import Observer, Row, Run, flat_settings
+from tacit.runs.metrics import metric, metrics
 
 trackers: Registry[Tracker] = Registry("tracker")
 
@@ -16,8 +17,9 @@ class Tracker(Observer):
     """An observer that logs a run to an experiment tracker: its settings, every evaluation, and its privacy.
 
     Privacy:
-        A tracker gets what the run's folder contains: settings, metrics on test records and ε. The metrics carry no
-        noise of their own, so log to a server only what you would publish. No record and no model is logged.
+        A tracker gets settings, metrics on test records and ε, as in history.csv, but no record and no model. Metrics
+        have no noise of their own. `not_covered` in the log names those that the guarantee does not cover, because
+        they are computed from training records or from models that it does not cover. Do not publish those.
     """
 
     @abstractmethod
@@ -33,22 +35,21 @@ class Tracker(Observer):
         """End the log with what the run has reached."""
 
     def on_start(self, run: Run) -> None:
-        self.open(run, {**flat_settings(run.config), "algorithm": run.algorithm.title})
+        about = {"algorithm": run.algorithm.title, "simulated": str(run.task.noise.simulated)}
+        self.open(run, {**flat_settings(run.config), **about})
 
     def on_evaluation(self, run: Run, row: Row) -> None:
-        self.log(row["round"], {key: float(value) for key, value in row.items() if value is not None})
+        spent = "guaranteed_epsilon_simulated" if run.task.noise.simulated else "guaranteed_epsilon"
+        names = {"guaranteed": spent, "claimed": "claimed_epsilon"}
+        self.log(row["round"], {names.get(key, key): float(value) for key, value in row.items() if value is not None})
 
     def on_finish(self, run: Run) -> None:
-        privacy = run.privacy
-        self.close(
-            {
-                "guaranteed_epsilon": privacy.guaranteed,
-                "claimed_epsilon": privacy.claimed,
-                "delta": privacy.delta,
-                "simulated": privacy.simulated,
-                "stopped": run.stopped,
-            }
-        )
+        privacy, measured = run.privacy, [metric(key) for row in run.evaluations[:1] for key in row if key in metrics]
+        open_metrics = [each.name for each in measured if not each.is_covered(bool(privacy.covers_models))]
+        epsilon = {"guaranteed_epsilon": privacy.guaranteed, "claimed_epsilon": privacy.claimed, "delta": privacy.delta}
+        not_covered = "all" if privacy.guaranteed is None else ", ".join(open_metrics) or "none"
+        words = {"privacy": privacy.sentence(), "not_covered": not_covered}
+        self.close({**epsilon, "simulated": privacy.simulated, **words, "stopped": run.stopped})
 
 
 def missing_library(name: str) -> TacitError:

@@ -9,7 +9,7 @@ from tacit.trackers.base import Tracker, missing_library, trackers
 
 
 @trackers.register("mlflow")
-class MLflowTracker(Tracker):
+class MLflow(Tracker):
     """Logs to the tracking server or folder that MLflow is configured for.
 
     Args:

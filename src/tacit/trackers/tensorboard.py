@@ -10,7 +10,7 @@ from tacit.trackers.base import Tracker, missing_library, trackers
 
 
 @trackers.register("tensorboard")
-class TensorBoardTracker(Tracker):
+class TensorBoard(Tracker):
     """Writes event files that `tensorboard --logdir FOLDER` shows.
 
     Args:

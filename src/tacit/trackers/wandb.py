@@ -10,7 +10,7 @@ from tacit.trackers.base import Tracker, missing_library, trackers
 
 
 @trackers.register("wandb")
-class WandbTracker(Tracker):
+class WeightsAndBiases(Tracker):
     """Logs to a local folder, or with `mode="online"` to the server of Weights & Biases.
 
     Args:

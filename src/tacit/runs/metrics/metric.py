@@ -78,6 +78,10 @@ class Metric:
         value = next((table[self.name] for table in tables if self.name in table), None)
         return None if value is None else self.scale * value
 
+    def is_covered(self, covers_models: bool) -> bool:
+        """Whether a guarantee covers the number, if it covers the models or not."""
+        return not self.reads_records and (covers_models or not self.reads_models)
+
     @property
     def measured(self) -> bool:
         return type(self).measure is not Metric.measure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +59,14 @@ class Utility:
     def unknown(cls, head: Head | None, trivial: Scores) -> Utility:
         """The utility of a model that cannot be measured, because its parameters are not finite."""
         return cls(_name(head), dict.fromkeys(trivial), trivial, _main(head))
+
+    @classmethod
+    def from_dict(cls, result: Mapping[str, Any], measured: Collection[str]) -> Utility:
+        """The utility in result.json; `measured` contains the metrics of every evaluation."""
+        scores, confusion = result.get("metrics") or {}, result.get("confusion")
+        matrix = confusion and ConfusionMatrix(tuple(confusion["labels"]), confusion["counts"])
+        main = tuple(name for name in scores if name in measured)
+        return cls(result.get("task", OWN_LOSS), scores, result.get("trivial") or {}, main, matrix)
 
     @property
     def headline(self) -> str:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tacit.compare import compare, compared_methods, comparison_table
+from tacit.comparisons import compared_methods, comparison_table, run_comparison
 from tacit.errors import TacitError
 from tacit.reports import ReportPage, write_comparison_page
 from tacit.runs import FinishedRun
@@ -17,7 +17,7 @@ def page_observers():
 
 
 def test_every_private_method_has_the_same_guarantee(tmp_path):
-    comparison = compare(
+    comparison = run_comparison(
         ["dyn-d2p", "const-d2p", "sgp"], epsilon=2.0, delta=1e-3, seeds=2, settings=SMALL, out=tmp_path / "deep/out"
     )
     dyn, const, sgp = comparison.rows
@@ -36,22 +36,22 @@ def test_every_private_method_has_the_same_guarantee(tmp_path):
 
 def test_finished_runs_are_not_repeated_and_stopped_runs_are_resumed(tmp_path, capsys):
     arguments = {"epsilon": 2.0, "seeds": 2, "settings": SMALL, "out": tmp_path / "out"}
-    first = compare(["dyn-d2p", "const-d2p"], **arguments)
+    first = run_comparison(["dyn-d2p", "const-d2p"], **arguments)
     assert len(capsys.readouterr().err.splitlines()) == 4
     stopped = tmp_path / "out" / "const-d2p" / "seed-1"
     (stopped / "result.json").unlink()  # as after a kill between the last checkpoint and the result
-    assert compare(["dyn-d2p", "const-d2p"], **arguments) == first
+    assert run_comparison(["dyn-d2p", "const-d2p"], **arguments) == first
     existing, resumed = capsys.readouterr().err.splitlines()
     assert existing.startswith("3 of 4 runs are already finished")
     assert resumed.startswith("4/4  const-d2p/seed-1: accuracy")
     with pytest.raises(TacitError, match="other settings"):
-        compare(["dyn-d2p", "const-d2p"], **{**arguments, "epsilon": 3.0})
+        run_comparison(["dyn-d2p", "const-d2p"], **{**arguments, "epsilon": 3.0})
 
 
 def test_parallel_processes_give_the_same_numbers(tmp_path):
     arguments = {"epsilon": 2.0, "seeds": 1, "settings": SMALL, "observers": page_observers}
-    one = compare(["dyn-d2p", "sgp"], **arguments, out=tmp_path / "a", jobs=1)
-    two = compare(["dyn-d2p", "sgp"], **arguments, out=tmp_path / "b", jobs=2)
+    one = run_comparison(["dyn-d2p", "sgp"], **arguments, out=tmp_path / "a", jobs=1)
+    two = run_comparison(["dyn-d2p", "sgp"], **arguments, out=tmp_path / "b", jobs=2)
     assert one.rows == two.rows
 
 
@@ -65,7 +65,7 @@ def test_cost_sets_the_number_of_rounds_of_each_method():
 
 def test_different_protected_units_are_noted_in_table_and_page(tmp_path):
     arguments = {"epsilon": 50.0, "seeds": 1, "settings": SMALL, "out": tmp_path / "out"}
-    comparison = compare(["dyn-d2p", "pedfl"], **arguments, observers=page_observers)
+    comparison = run_comparison(["dyn-d2p", "pedfl"], **arguments, observers=page_observers)
     assert comparison.note == "The protected units differ (node, replace-one; record, add-remove)."
     assert "| pedfl | PEDFL (adapted) |" in comparison.table
     assert "| node, replace-one |" in comparison.table
@@ -98,7 +98,7 @@ def test_methods_that_cannot_be_compared_are_refused(tmp_path):
     with pytest.raises(TacitError, match="Rounds have no cost"):
         compared_methods(["dyn-d2p", "sgp"], settings=SMALL, epsilon=2.0, cost=5.0)
     with pytest.raises(TacitError, match="seeds must be at least 1, got 0"):
-        compare(["dyn-d2p", "sgp"], epsilon=2.0, seeds=0)
+        run_comparison(["dyn-d2p", "sgp"], epsilon=2.0, seeds=0)
 
 
 @pytest.mark.parametrize("name", ["nonsense", "missing.toml"])

@@ -1,0 +1,149 @@
+"""`tacit.compare`: several methods at the same guaranteed ε in one call, from names or from a user's own objects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Literal
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+from torch import nn
+
+from tacit.comparisons import Comparison, Method, method_config, run_comparison
+from tacit.graphs import Graph, from_networkx
+from tacit.runs import PYTHON_OBJECT_PREFIX, UserParts, batch_relation
+from tacit.tasks import Dataset, Head, Model, fitting_split
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def compare(
+    methods: Sequence[Method] | Mapping[str, Method],
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    seeds: int = 3,
+    data: str | Dataset | tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    model: str | nn.Module | Model | None = None,
+    task: str | Head | None = None,
+    graph: str | Graph | nx.Graph | None = None,
+    nodes: int | None = None,
+    rounds: int | None = None,
+    batch: int | Literal["all"] | None = None,
+    sharding: str | Sequence[npt.NDArray[np.int64]] | None = None,
+    cost: float | None = None,
+    settings: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    jobs: int = 1,
+    progress: bool = False,
+) -> pd.DataFrame:
+    """Run several methods on one task at the same guaranteed ε, and return a table of means over seeds.
+
+    The numbers are those of `tacit compare`. All runs are simulations, which protect nobody.
+
+    Args:
+        methods: Names of algorithms (`tacit list`), `tacit.Algorithm` objects, or config files. A dict gives each a
+            label. A method without noise runs as a reference, without a guarantee.
+        epsilon: The guaranteed ε of every private method. It replaces the noise that a method sets itself.
+        delta: The δ of all methods; None: that of the first method's config, 1e-4 for names and objects.
+        seeds: The number of runs per method.
+        data, model, task, graph, nodes, rounds, batch, sharding: As in `tacit.train`; None: as in the config files, or
+            in the embedded example (logistic regression on digits, ten nodes). `batch="all"` uses all records.
+        cost: Gives each method as many rounds as this many seconds of the cost clock allow.
+        settings: Other settings of every run, such as `{"algorithm.lr": 0.1, "network.link_time": 1.0}`.
+        out: A folder for all runs, table.md, results.json and report.html. The same call resumes a comparison in it:
+            finished runs with the same settings and records are not repeated. Choose another folder if you change the
+            code of a model or an algorithm. By default nothing is written.
+        jobs: The number of processes. With several, objects must be picklable, and a script needs
+            `if __name__ == "__main__":`.
+        progress: Print one line per finished run on standard error.
+
+    Returns:
+        One row per method, with its label as index. Columns: `algorithm`; `epsilon_guaranteed` (the largest over the
+        seeds), `simulated`, `epsilon_claimed` and `epsilon_claimed_for` (a run or a round); `relation` and `unit`; the
+        mean and standard deviation of each metric, `accuracy` and `accuracy_std`; `rounds`; the means `bytes` and
+        `cost_seconds`; `seeds`. Values that are not known are NaN. `attrs["statement"]` states what the numbers are,
+        `attrs["privacy"]` the guarantee of each method, and `attrs["trivial"]` the metrics of the trivial predictor.
+        `tacit.tables` writes the frame as LaTeX, Markdown or CSV, and `tacit.plot_comparison` plots it.
+
+    Raises:
+        TacitError: An argument is not accepted, the methods do not have the same task, or a run fails.
+
+    Example:
+        >>> table = compare(["const-d2p", "sgp"], epsilon=2.0, delta=1e-3, seeds=1, nodes=4, rounds=3)
+        >>> table.index.tolist(), bool(table.loc["const-d2p", "epsilon_guaranteed"] <= 2.0)
+        (['const-d2p', 'sgp'], True)
+    """
+    named = {"data": data, "model": model, "task": task, "graph": graph, "sharding": sharding}
+    chosen: dict[str, Any] = {kind: _name(part) for kind, part in named.items() if part is not None}
+    numbers = {"graph.nodes": nodes, "rounds": rounds, "batch.size": batch}
+    chosen |= {key: value for key, value in numbers.items() if value is not None}
+    texts = list(_settings({**chosen, **(settings or {})}))
+    parts = _objects(methods, texts, data, model, task, graph, sharding)
+    target: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "seeds": seeds, "cost": cost}
+    given: dict[str, Any] = {**target, "settings": texts, "parts": parts, "jobs": jobs, "progress": progress}
+    if out is not None:
+        return _kept(methods, Path(out), given).frame
+    with TemporaryDirectory(prefix="tacit-compare-") as folder:
+        frame = run_comparison(methods, out=Path(folder), **given).frame
+    frame.attrs["out"] = None
+    return frame
+
+
+def _kept(methods: Sequence[Method] | Mapping[str, Method], out: Path, given: Mapping[str, Any]) -> Comparison:
+    from tacit.reports import comparison_observers, write_comparison_page  # slow to import, and only pages need it
+
+    comparison = run_comparison(methods, out=out, observers=comparison_observers, **given)
+    write_comparison_page(comparison)
+    return comparison
+
+
+def _name(part: object) -> str:
+    return part if isinstance(part, str) else f"{PYTHON_OBJECT_PREFIX}{type(part).__name__}"
+
+
+def _settings(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield settings as `--set` takes them; None removes a key.
+
+    >>> list(_settings({"rounds": 5, "algorithm": {"lr": 0.1}, "data": "digits", "measure": ["node_accuracy"]}))
+    ['rounds=5', 'algorithm.lr=0.1', 'data="digits"', 'measure=["node_accuracy"]']
+    """
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _settings(value, f"{prefix}{key}.")
+        else:
+            text = "" if value is None else json.dumps(value, ensure_ascii=False).replace("Infinity", "inf")
+            yield f"{prefix}{key}={text}"
+
+
+def _objects(
+    methods: Sequence[Method] | Mapping[str, Method],
+    settings: Sequence[str],
+    data: str | Dataset | tuple[npt.ArrayLike, npt.ArrayLike] | None,
+    model: str | nn.Module | Model | None,
+    task: str | Head | None,
+    graph: str | Graph | nx.Graph | None,
+    sharding: str | Sequence[npt.NDArray[np.int64]] | None,
+) -> UserParts:
+    """The parts that are not names. Arrays are split as the relation of the first method needs it."""
+    if data is not None and not isinstance(data, str | Dataset):
+        given = list(methods.values()) if isinstance(methods, Mapping) else methods
+        relation = batch_relation(method_config(given[0], settings).batch) if given else "add-remove"
+        data = Dataset.from_arrays(*data, split=fitting_split(relation))
+    if graph is not None and not isinstance(graph, str | Graph):
+        graph = from_networkx(graph)
+    shards = (
+        None if sharding is None or isinstance(sharding, str) else [np.asarray(each, np.int64) for each in sharding]
+    )
+    return UserParts(
+        data=None if isinstance(data, str) else data,
+        sharding=shards,
+        task=None if isinstance(task, str) else task,
+        model=None if isinstance(model, str) else model,
+        graph=None if isinstance(graph, str) else graph,
+    )
