@@ -40,7 +40,7 @@ def test_html_has_the_numbers_and_the_curve(finished):
     (curve,) = page.iter("{http://www.w3.org/2000/svg}polyline")
     points = [tuple(map(float, point.split(","))) for point in curve.get("points").split()]
     assert len(points) == len(finished.history)
-    heights = [-row["accuracy"] for row in finished.history]
+    heights = [-row["accuracy"] for row in finished.evaluations]
     drawn = [y for _, y in points]
     assert sorted(range(7), key=heights.__getitem__) == sorted(range(7), key=drawn.__getitem__)
 

@@ -238,3 +238,22 @@ def test_a_folder_of_a_run_built_by_hand_states_the_total(tmp_path):
         observers=[folder],
     ).go()
     assert json.loads((tmp_path / "run/result.json").read_text())["privacy"]["runs"] == 1
+
+
+@pytest.mark.parametrize(
+    "data",
+    [{"missing": "refuse"}, {"columns": {"age": {"range": [0, 110], "missing": "refuse"}}}],
+    ids=["table", "column"],
+)
+def test_a_table_in_which_one_cell_stops_the_run_is_refused_before_it_is_read(data):
+    config = Config.parse(SECRET | {"data": {"name": "csv", "path": "nowhere.csv", **data}})
+    with pytest.raises(TacitError, match='missing = "refuse" is not accepted'):
+        from_config(config, secret_noise=True)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.0])
+def test_metrics_of_held_out_records_are_stated_as_not_protected(share):
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    given = {"labels": [0, 1], "nodes": 1, "rounds": 2, "epsilon": 2.0, "batch": 8, "test": share}
+    run = tacit.train("logistic", (x, (x[:, 0] > 0).astype(int)), noise="secret", progress=False, **given)
+    assert ("This guarantee does not protect these records." in (run.privacy.note or "")) == (share > 0)

@@ -38,15 +38,17 @@ WEIGHTS = (0.5, 2.0, 7.0)
 
 def softmax_loss(output, y, weights=(1.0, 1.0, 1.0)):
     """Losses of single records, written from their formulas; `output` is a vector."""
-    return weights[int(y)] * (torch.logsumexp(output, 0) - output[int(y)])
+    return weights[int(y)] / max(weights) * (torch.logsumexp(output, 0) - output[int(y)])
 
 
 def logistic_loss(output, y, weights=(1.0, 1.0)):
-    return weights[int(y)] * F.softplus(output[0] * (1 - 2 * float(y)))
+    return weights[int(y)] / max(weights) * F.softplus(output[0] * (1 - 2 * float(y)))
 
 
 def label_loss(output, y, weights=(1.0, 1.0, 1.0)):
-    return sum(w * (F.softplus(o) - float(label) * o) for w, o, label in zip(weights, output, y, strict=True))
+    return sum(
+        w / max(weights) * (F.softplus(o) - float(label) * o) for w, o, label in zip(weights, output, y, strict=True)
+    )
 
 
 def huber(output, y, delta):

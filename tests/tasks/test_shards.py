@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit.errors import TacitError
-from tacit.tasks.shards import by_class, by_digest, by_size, dirichlet, iid, shards
+from tacit.tasks.content_shards import by_column, by_digest
+from tacit.tasks.data import TableSchema
+from tacit.tasks.shards import by_class, by_size, dirichlet, iid, shards
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -239,3 +241,35 @@ def test_a_replaced_record_moves_no_other_between_stable_shards(setting):
     for sharding in (iid, lambda *given: by_size(*given, ratio=1.0)):
         for one, two in zip(sharding(labels, nodes, seed), sharding(other, nodes, seed), strict=True):
             assert one.tolist() == two.tolist()
+
+
+def test_each_category_of_a_column_is_a_node_and_missing_cells_are_dealt_by_content():
+    columns = {"age": {"range": [0, 110]}, "ward": {"categories": ["A", "B", "C"]}, "y": {"label": [0, 1]}}
+    schema = TableSchema.parse(columns, "indicator")
+    rows = [[k, "ABC?"[k % 4]] for k in range(40)]
+    x = np.array([[row[0] / 55 - 1, 0, *(float(row[1] == c) for c in "ABC"), float(row[1] == "?")] for row in rows])
+    x, y = x.astype(np.float32), np.zeros(40, np.int64)
+    parts = by_column(y, x, schema, 3, "ward")
+    check(parts, y, 3)
+    owner = np.concatenate([np.full(len(part), node) for node, part in enumerate(parts)])
+    owner[np.concatenate(parts)] = owner.copy()
+    for k, (_, ward) in enumerate(rows):
+        if ward != "?":
+            assert owner[k] == "ABC".index(ward)
+    fewer = by_column(y[1:], x[1:], schema, 3, "ward")  # record 0 is removed: no other record moves
+    for whole, part in zip(parts, fewer, strict=True):
+        assert [k for k in whole if k > 0] == (part + 1).tolist()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "column", "message"),
+    [
+        (2, "ward", "ward has 3 categories, and the graph 2 nodes: set graph.nodes = 3"),
+        (3, "age", '"age" must be a column of a table that is declared with categories'),
+        (3, "wards", '"wards" must be a column of a table'),
+    ],
+)
+def test_a_column_that_does_not_fit_is_refused(nodes, column, message):
+    columns = {"age": {"range": [0, 110]}, "ward": {"categories": ["A", "B", "C"]}, "y": {"label": [0, 1]}}
+    with pytest.raises(TacitError, match=message):
+        by_column(np.zeros(9, np.int64), np.zeros((9, 4), np.float32), TableSchema.parse(columns), nodes, column)

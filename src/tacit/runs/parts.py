@@ -164,8 +164,8 @@ def adapt_model(
 def build_shards(part: NamedPart, data: Dataset, nodes: int, seed: int) -> Shards:
     """One array of record indices per node, as a config names it."""
     given = {"labels": data.y.numpy(), "nodes": nodes, "seed": seed}
-    if "features" in shards.parameters(part.name):
-        given["features"] = data.x.numpy()
+    optional = {"features": data.x.numpy(), "schema": data.schema}
+    given |= {key: value for key, value in optional.items() if key in shards.parameters(part.name)}
     return shards.build(part.name, {**given, **part.parameters})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tacit.algorithms import Algorithm
@@ -29,6 +30,18 @@ def check_secret_noise(config: Config, *, accepted: bool, processes: int) -> Non
         )
     if processes > 1:
         raise TacitError(f"Secret noise needs a run in one process, got {processes}: remove --workers or torchrun")
+    _check_missing(config.data.parameters)
+
+
+def _check_missing(data: Mapping[str, Any]) -> None:
+    """Refuse a table in which one missing cell would stop the run, which others can observe."""
+    columns = data.get("columns")
+    declared = columns.values() if isinstance(columns, Mapping) else ()
+    if any(isinstance(each, Mapping) and each.get("missing") == "refuse" for each in (data, *declared)):
+        raise TacitError(
+            'With secret noise, missing = "refuse" is not accepted: one cell would decide whether the run starts. Use '
+            '"middle" or "indicator", and check the table with tacit inspect FILE --check CONFIG'
+        )
 
 
 def check_sharding(config: Config, parts: UserParts, nodes: int) -> None:

@@ -1,5 +1,6 @@
 """Learning tasks: models, data sets, shards, batches and clipped gradients."""
 
+from tacit.tasks import content_shards  # noqa: F401 (registers its shardings)
 from tacit.tasks.clip import Clip
 from tacit.tasks.clipping import ClipNorm, clip_norms
 from tacit.tasks.data import (

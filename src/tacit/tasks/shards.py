@@ -14,7 +14,6 @@ Privacy:
 """
 
 from collections.abc import Sequence
-from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,13 +32,18 @@ def check_disjoint(parts: Sequence[Indices]) -> None:
         raise TacitError("shards overlap: every record must belong to at most one node, once")
 
 
-shards: Registry[list[Indices]] = Registry("sharding", given=("labels", "features", "nodes"))
+shards: Registry[list[Indices]] = Registry("sharding", given=("labels", "features", "schema", "nodes"))
 
-STABLE_FOR: dict[str, Relation] = {"iid": "replace-one", "sizes": "replace-one", "digest": "add-remove"}
+STABLE_FOR: dict[str, Relation] = {
+    "iid": "replace-one",
+    "sizes": "replace-one",
+    "digest": "add-remove",
+    "column": "add-remove",
+}
 """Shardings of neighbouring data sets that differ in one record only: no other record changes its node.
 
-`iid` and `sizes` depend on the number of records, which a replaced record does not change. `digest` depends on each
-record alone, so that a record that is added or removed moves no other.
+`iid` and `sizes` depend on the number of records, which a replaced record does not change. `digest` and `column` depend
+on each record alone, so that a record that is added or removed moves no other.
 """
 
 
@@ -53,7 +57,7 @@ def iid(labels: Indices, nodes: int, seed: int = 0, records: int | None = None) 
     >>> [len(part) for part in iid(np.zeros(10, np.int64), nodes=3)]
     [4, 3, 3]
     """
-    total = _checked_total("iid", labels, nodes, records)
+    total = checked_total("iid", labels, nodes, records)
     order = np.random.default_rng(seed).permutation(total)
     return np.array_split(order if records is None else order[: nodes * records], nodes)
 
@@ -70,7 +74,7 @@ def by_size(
     >>> [len(part) for part in by_size(np.zeros(70, np.int64), nodes=3, ratio=4)]
     [10, 20, 40]
     """
-    total = _checked_total("sizes", labels, nodes)
+    total = checked_total("sizes", labels, nodes)
     if (sizes is None) == (ratio is None):
         raise TacitError("sharding sizes: set either sizes or ratio, not both")
     if sizes is not None:
@@ -95,27 +99,6 @@ def by_size(
     return np.split(order[: ends[-1]], ends[:-1])
 
 
-@shards.register("digest")
-def by_digest(labels: Indices, features: NDArray[np.float32], nodes: int, seed: int = 0) -> list[Indices]:
-    """Each record at a node that depends on this record alone: a digest of its features and label, keyed by the seed.
-
-    Sizes are random. Identical records have the same node.
-
-    >>> features = np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32)
-    >>> [len(part) for part in by_digest(np.zeros(60, np.int64), features, nodes=3)]
-    [18, 21, 21]
-    """
-    _checked_total("digest", labels, nodes)
-    key = seed.to_bytes(8, "little")
-    content = features.reshape(len(labels), -1) + np.float32(0)  # −0 is 0
-    digests = [
-        blake2b(row.tobytes() + label.tobytes(), digest_size=8, key=key).digest()
-        for row, label in zip(content, labels, strict=True)
-    ]
-    owner = np.frombuffer(b"".join(digests), "<u8") % np.uint64(nodes)
-    return _by_owner(owner.astype(np.int64), nodes)
-
-
 @shards.register("classes")
 def by_class(
     labels: Indices, nodes: int, seed: int = 0, per_node: int = 2, records: int | None = None
@@ -132,7 +115,7 @@ def by_class(
     >>> [(len(part), len(np.unique(labels[part]))) for part in parts][:2]
     [(4000, 6), (4000, 6)]
     """
-    _checked_total("classes", labels, nodes, records)
+    checked_total("classes", labels, nodes, records)
     values, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
     if not 1 <= per_node <= len(values):
         raise TacitError(
@@ -167,7 +150,7 @@ def by_class(
         if records is None and len(who):
             who = np.repeat(who, np.diff(_cuts(np.ones(len(who)), len(mine)), prepend=0))
         owner[mine[: len(who)]] = who
-    return _by_owner(owner, nodes)
+    return by_owner(owner, nodes)
 
 
 @shards.register("dirichlet")
@@ -181,7 +164,7 @@ def dirichlet(labels: Indices, nodes: int, seed: int = 0, alpha: float = 0.5, mi
     >>> sum(len(part) for part in parts), min(len(part) for part in parts) >= 8
     (100, True)
     """
-    total = _checked_total("dirichlet", labels, nodes)
+    total = checked_total("dirichlet", labels, nodes)
     if not 0 < alpha < np.inf:
         raise TacitError(f"sharding dirichlet: alpha must be positive and finite, got {alpha}")
     if not 0 <= min_records <= total // nodes:
@@ -195,7 +178,7 @@ def dirichlet(labels: Indices, nodes: int, seed: int = 0, alpha: float = 0.5, mi
         mine = rng.permutation(np.flatnonzero(labels == value))
         parts = _cuts(rng.dirichlet(np.full(nodes, alpha)), len(mine))
         owner[mine] = np.repeat(np.arange(nodes), np.diff(parts, prepend=0))
-    return _by_owner(_fill_small_shards(owner, nodes, min_records, rng), nodes)
+    return by_owner(_fill_small_shards(owner, nodes, min_records, rng), nodes)
 
 
 def _fill_small_shards(owner: Indices, nodes: int, min_records: int, rng: np.random.Generator) -> Indices:
@@ -218,7 +201,7 @@ def _fill_small_shards(owner: Indices, nodes: int, min_records: int, rng: np.ran
     return owner
 
 
-def _by_owner(owner: Indices, nodes: int) -> list[Indices]:
+def by_owner(owner: Indices, nodes: int) -> list[Indices]:
     """Return the records of each node, in order. Records with owner −1 are not used."""
     order = np.argsort(owner, kind="stable")
     return np.split(order, np.searchsorted(owner[order], np.arange(nodes + 1)))[1:-1]
@@ -231,7 +214,7 @@ def _cuts(weights: NDArray[np.float64], total: int) -> Indices:
     return ends
 
 
-def _checked_total(name: str, labels: Indices, nodes: int, records: int | None = None) -> int:
+def checked_total(name: str, labels: Indices, nodes: int, records: int | None = None) -> int:
     """Return the number of records; raise if there are too few of them for the nodes."""
     if labels.dtype.kind == "f" and name in ("classes", "dirichlet"):
         raise TacitError(f"sharding {name} needs targets that are classes: use iid, sizes or digest")
