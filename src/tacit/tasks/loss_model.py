@@ -91,7 +91,7 @@ class LossModel:
             raise TacitError(f"parameters must have shape (nodes, {self.d}), got {tuple(params.shape)}")
 
     def _match_dtype(self, params: Tensor, x: Tensor) -> Tensor:
-        """Return x in the dtype that the module takes; convert its frozen parameters and buffers to that of `params`."""
+        """Return x in the dtype that the module takes; convert its frozen parameters to that of `params`."""
         if isinstance(self._objective, ModuleObjective) and params.dtype != self._dtype:
             self._objective.module.to(params.dtype)
             self._dtype = params.dtype

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from tacit.errors import TacitError
-from tacit.tasks.clip import Clip
 from tacit.tasks.gradients import Engine, FunctionObjective, ModuleObjective
 from tacit.tasks.gradients.objective import FlatLoss
 from tacit.tasks.heads import Head, fitting_head
@@ -61,6 +60,7 @@ class Model(LossModel):
         TacitError: If a layer mixes records, or an argument is not valid.
 
     Example:
+        >>> from tacit.tasks import Clip
         >>> model = Model(nn.Linear(3, 2))
         >>> params = model.initial().repeat(5, 1)
         >>> x, y, weight = torch.ones(5, 4, 3), torch.zeros(5, 4, dtype=torch.long), torch.ones(5, 4)

@@ -29,9 +29,9 @@ _TOLERANCE = 1e-5
 def export_model(model: TrainedModel, path: Path, form: ExportFormat) -> None:
     """Write a model to `path`, completely or not at all, with its description as metadata.
 
-    ONNX and TorchScript files map features (B, …) as float32 (tokens as int64), for any number of records B, to what `predict_proba` and
-    `predict` return for numbers: probabilities (B, C), or values (B,) in the unit of the records. A state dict contains
-    the parameters only, in a safetensors file.
+    ONNX and TorchScript files map features (B, …) as float32, tokens as int64, for any number of records B, to what
+    `predict_proba` and `predict` return for numbers: probabilities (B, C), or values (B,) in the unit of the records. A
+    state dict contains the parameters only, in a safetensors file.
 
     Raises:
         TacitError: The model cannot be exported, or a package is missing.

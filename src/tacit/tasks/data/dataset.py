@@ -28,7 +28,7 @@ Normalise = Literal["none", "unit"]
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Labelled records: `x` (M, *inputs) float32 or int64 (tokens), their targets `y` (see `Target`), and the same for testing.
+    """Labelled records: `x` (M, *inputs) float32 (tokens: int64), their targets `y` (see `Target`), and test records.
 
     Attributes:
         name: The name in reports and error messages.
@@ -128,8 +128,8 @@ class Dataset:
                 order; then nothing can be guaranteed.
             split: What decides whether a record is held out: a digest of its "content" or of its "index".
             target: What `y` is, if it is not a class: `Target("number", range=(0, 60))`. It replaces `labels`.
-            tokens: Whether `x` has integers that stay integers (int64). By default all numbers become float32, which is
-                exact up to 2²⁴; a module that accepts integers only, such as one with an embedding, gets them back.
+            tokens: Whether `x` has integers that stay integers (int64). Else all numbers become float32, exact up to 2²⁴;
+                a module that accepts integers only, such as one with an embedding, gets integers in both cases.
 
         Raises:
             TacitError: If shapes, lengths, values or labels are not valid.
@@ -234,9 +234,7 @@ class Dataset:
         if how == "none":
             return self
         if self.tokens:
-            raise self._error(
-                f'normalise = "{how}" divides numbers, but the records are tokens: set normalise = "none"'
-            )
+            raise self._error(f'normalise = "{how}" is for numbers, but the records are tokens')
         x, test_x = normalised_records(self.x, how), normalised_records(self.test_x, how)
         return replace(self, x=x, test_x=test_x, normalise=how)
 

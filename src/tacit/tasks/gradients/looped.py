@@ -1,4 +1,4 @@
-"""Engine for models that torch.vmap does not support: one backward pass per record. It is slow, and correct for any module."""
+"""Engine for models that torch.vmap does not support: one backward pass per record, which is slow."""
 
 import torch
 from torch import Tensor

@@ -51,8 +51,8 @@ def check_initialised(module: nn.Module) -> None:
         tensors = [*layer.parameters(recurse=False), *layer.buffers(recurse=False)]
         if any(map(is_lazy, tensors)):
             raise TacitError(
-                f'layer "{name}" ({type(layer).__name__}) is lazy and has no shape yet: call the module once, on a batch '
-                "of zeros"
+                f'layer "{name}" ({type(layer).__name__}) is lazy and has no shape yet: call the module once, on '
+                "a batch of zeros"
             )
 
 

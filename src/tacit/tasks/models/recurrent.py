@@ -1,4 +1,4 @@
-"""Recurrent layers, step by step. The fused kernels of torch cannot be differentiated for each record with torch.vmap."""
+"""Recurrent layers, step by step. torch.vmap does not support the fused kernels of torch."""
 
 from __future__ import annotations
 
