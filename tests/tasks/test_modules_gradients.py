@@ -129,3 +129,21 @@ def test_the_statistics_of_a_frozen_batch_norm_never_change():
     assert all(torch.equal(before[key], value) for key, value in model._objective.module.named_buffers())
     same = Model(module).gradient_sum(model.initial()[None], x, y, torch.ones(1, 6), Clip(0.3))
     torch.testing.assert_close(found, same)
+
+
+def test_a_module_with_forward_is_never_run_on_a_batch():
+    """A function could mix the records of a batch with an unusual value, on a module of known layers."""
+    module = nn.Linear(4, 3).double()
+    model = Model(module, forward=lambda m, x: m(x) + torch.where(x.abs().max() > 50, x.sum(), 0.0))
+    x, y = torch.randn(1, 4, 4).double(), torch.arange(4)[None] % 3
+    weight, clip = torch.ones(1, 4).double(), Clip(0.3)
+    extreme = x.clone()
+    extreme[0, 3] = 100.0
+    params = model.initial()[None]
+    assert model._gradients.choose(params, x, y, clip) == "vectorised"
+    before, after = (model.gradient_sum(params, records, y, weight, clip) for records in (x, extreme))
+    assert (after - before).norm() <= 2 * clip.bound
+    torch.testing.assert_close(
+        model.gradient_sum(params, extreme[:, :3], y[:, :3], weight[:, :3], clip),
+        model.gradient_sum(params, x[:, :3], y[:, :3], weight[:, :3], clip),
+    )

@@ -128,8 +128,8 @@ class Dataset:
                 order; then nothing can be guaranteed.
             split: What decides whether a record is held out: a digest of its "content" or of its "index".
             target: What `y` is, if it is not a class: `Target("number", range=(0, 60))`. It replaces `labels`.
-            tokens: Whether `x` has integers that stay integers (int64). Else all numbers become float32, exact up to 2²⁴;
-                a module that accepts integers only, such as one with an embedding, gets integers in both cases.
+            tokens: Whether `x` has integers that stay integers (int64). Else numbers become float32, exact up to 2²⁴; a
+                module that accepts integers only, such as one with an embedding, gets integers in both cases.
 
         Raises:
             TacitError: If shapes, lengths, values or labels are not valid.

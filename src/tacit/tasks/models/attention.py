@@ -38,7 +38,7 @@ class PlainMultiheadAttention(nn.MultiheadAttention):
             parts = [part.transpose(0, 1) for part in parts]
         q, k, v = self._projected(*parts)
         k, v, more = self._extended(k, v)
-        q, k, v = (part.unflatten(2, (self.num_heads, -1)).transpose(1, 2) for part in (q, k, v))
+        q, k, v = (part.reshape(*part.shape[:2], self.num_heads, -1).transpose(1, 2) for part in (q, k, v))
         if self.add_zero_attn:
             zeros = torch.zeros_like(k[:, :, :1])
             k, v, more = torch.cat([k, zeros], 2), torch.cat([v, zeros], 2), more + 1
@@ -74,7 +74,7 @@ class PlainMultiheadAttention(nn.MultiheadAttention):
         masks = []
         if attention is not None:
             added = F.pad(_additive(attention, scores), (0, more))
-            masks.append(added.unflatten(0, (-1, self.num_heads)) if added.dim() == 3 else added)
+            masks.append(added.reshape(-1, self.num_heads, *added.shape[1:]) if added.dim() == 3 else added)
         if padding is not None:
             masks.append(F.pad(_additive(padding, scores), (0, more)).reshape(-1, 1, 1, scores.shape[-1]))
         return masks

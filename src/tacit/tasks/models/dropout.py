@@ -107,7 +107,8 @@ def _alpha_scaled(x: Tensor, kept: Tensor | None, p: float) -> Tensor:
     if p == 1:
         return torch.zeros_like(x)
     scale = ((1 - p) * (1 + p * _ALPHA**2)) ** -0.5
-    return torch.where(kept, x, _ALPHA) * scale - scale * _ALPHA * p
+    result: Tensor = torch.where(kept, x, _ALPHA) * scale - scale * _ALPHA * p
+    return result
 
 
 def _channels(shape: torch.Size, unbatched: int | None = None) -> tuple[int, ...]:
