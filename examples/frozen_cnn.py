@@ -32,7 +32,7 @@ def pretrained(x: torch.Tensor, y: torch.Tensor) -> nn.Module:
     return body
 
 
-def main() -> None:
+def main(rounds: int = 60) -> None:
     torch.manual_seed(0)
     pictures, digits = load_digits(return_X_y=True)
     x, y = torch.tensor(pictures / 16, dtype=torch.float32).view(-1, 1, 8, 8), torch.tensor(digits)
@@ -41,7 +41,8 @@ def main() -> None:
     body.requires_grad_(False).eval()  # frozen parameters, and fixed statistics of BatchNorm
     model = nn.Sequential(body, nn.Linear(128, 5))
     data = tacit.Dataset.from_arrays(x[~public], y[~public], labels=[5, 6, 7, 8, 9])
-    run = tacit.train(model, data, algorithm=DPSGD(lr=0.5, local_steps=1), nodes=4, rounds=60, epsilon=2.0, delta=1e-3)
+    algorithm = DPSGD(lr=0.5, local_steps=1)
+    run = tacit.train(model, data, algorithm=algorithm, nodes=4, rounds=rounds, epsilon=2.0, delta=1e-3)
     trained, frozen = run.task.d, sum(p.numel() for p in body.parameters())
     print(f"{trained} trained parameters, {frozen} frozen ones")
     print(f"accuracy on the digits 5 to 9: {run.history[-1]['accuracy']:.3f}")

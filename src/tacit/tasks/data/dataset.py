@@ -68,9 +68,9 @@ class Dataset:
                 raise self._error(f"the label at row {row} of {part}y is not {valid}")
         if not len(self.y):
             raise self._error("there are no training records; give more records, or a smaller share for testing")
-        forms = [f"shape {tuple(x.shape[1:])} and type {x.dtype}" for x in (self.x, self.test_x)]
-        if forms[0] != forms[1]:
-            raise self._error(f"training records have {forms[0]}, test records {forms[1]}; they must be the same")
+        train, test = (f"{tuple(x.shape[1:])}{', integers' * (x.dtype == torch.int64)}" for x in (self.x, self.test_x))
+        if train != test:
+            raise self._error(f"training records have shape {train}, test records {test}; they must be the same")
 
     def __repr__(self) -> str:
         kinds = {"class": f"in {self.classes} classes", "labels": f"with {len(self.target.labels)} labels"}
