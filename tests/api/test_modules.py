@@ -12,6 +12,7 @@ from torch import nn
 import tacit
 from tacit import Dataset, Model, TacitError
 from tacit.algorithms import DPSGD
+from tacit.runs import export_model
 from tests.api.support_cases import CASES, make_data, table
 from tests.tasks.module_cases import VOCABULARY, TwoInputs, two_inputs
 
@@ -94,14 +95,15 @@ def test_a_model_with_forward_is_loaded_with_the_same_function(tmp_path):
     loaded = tacit.load(tmp_path / "run", model=Model(TwoInputs(), forward=two_inputs))
     assert np.array_equal(loaded.predict_proba(x), run.predict_proba(x))
     assert isinstance(loaded.model(), TwoInputs)
+    export_model(loaded.trained(), tmp_path / "model.pt", "torchscript")
+    exported = torch.jit.load(tmp_path / "model.pt")(data.test_x)
+    np.testing.assert_allclose(exported.numpy(), run.predict_proba(x), rtol=1e-4)
     with pytest.raises(TacitError, match=r"pass it with tacit.load"):
         tacit.load(tmp_path / "run").predict(x)
 
 
 @pytest.mark.parametrize("tokens", [True, False])
 def test_tokens_stay_integers_from_training_to_the_exported_model(tmp_path, tokens):
-    from tacit.runs import export_model
-
     (case,) = (case for case in CASES if case.module == "`Embedding`")
     torch.manual_seed(0)
     data = make_data("tokens", tokens=tokens)

@@ -95,8 +95,9 @@ class Model(LossModel):
         needs training afterwards; `.eval()` on its BatchNorm layers keeps them as they are instead.
 
         Example:
-            >>> Model.fix(nn.Sequential(nn.Conv2d(3, 64, 3), nn.BatchNorm2d(64)))[1]
-            GroupNorm(4, 64, eps=1e-05, affine=True)
+            >>> norm = Model.fix(nn.Sequential(nn.Conv2d(3, 64, 3), nn.BatchNorm2d(64)))[1]
+            >>> type(norm).__name__, norm.num_groups, norm.num_channels
+            ('GroupNorm', 4, 64)
         """
         return fixed_module(module)
 
