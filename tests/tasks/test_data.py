@@ -181,7 +181,7 @@ def test_direct_construction_is_checked():
         Dataset("d", x, y.clamp(max=1), x, y, target=Target.of_classes(2))
     with refused("the label at row 0 of y is not in"):
         Dataset("d", x, y - 1, x, y, target=Target.of_classes(3))
-    with refused("x must be float32 and y int64, got torch.float64 and torch.int64"):
+    with refused("x must be float32 or int64 and y int64, got torch.float64 and torch.int64"):
         Dataset("d", x.double(), y, x, y, target=Target.of_classes(3))
 
 

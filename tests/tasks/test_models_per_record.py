@@ -85,7 +85,10 @@ PACKAGE = {kind for kind in _KNOWN if kind.__module__.startswith("tacit")}
 def test_every_known_layer_has_an_example():
     assert set(EXAMPLES) == set(_KNOWN) - PACKAGE
     assert {kind.__name__ for kind in PACKAGE} == {
-        *("NonconvexLogistic", "ResNet", "ResidualBlock", "ViT", "TransformerBlock", "Attention", "PositionEmbedding")
+        *("NonconvexLogistic", "ResNet", "ResidualBlock", "ViT", "TransformerBlock", "Attention", "PositionEmbedding"),
+        *(f"KeyedDropout{dimensions}" for dimensions in ("", "1d", "2d", "3d")),
+        *("KeyedAlphaDropout", "KeyedFeatureAlphaDropout"),
+        *(f"FrozenBatchNorm{dimensions}" for dimensions in ("1d", "2d", "3d")),
     }
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from tacit.audit.bounds import Flags
 from tacit.audit.canary_task import CANARY_SCALE
 from tacit.errors import TacitError
-from tacit.privacy import Relation
+from tacit.privacy import Noise, Relation
 from tacit.runs import UserParts
 from tacit.tasks import Clip, Layout, Model, Target, Task
 from tacit.tasks.gradients import FunctionObjective
+
+Ints = npt.NDArray[np.int64]
 
 
 class CanaryModel(Model):
@@ -40,6 +43,10 @@ class CanaryModel(Model):
         initial = torch.cat([start[: real.shared], start.new_zeros(canaries), start[real.shared :]])
         self._init(FunctionObjective(self._loss, layout), initial, "auto", real.weight_decay)
 
+    def mask_keys(self, noise: Noise, nodes: Ints, step: int, records: Tensor) -> Tensor | None:
+        """Those of the real model."""
+        return self._real.mask_keys(noise, nodes, step, records)
+
     def longest_input(self, smoothness: float) -> float | None:
         """That of the real model: the loss of a canary is linear."""
         return self._real.longest_input(smoothness)
@@ -53,6 +60,7 @@ class CanaryModel(Model):
         clip: Clip | None,
         out: Tensor | None = None,
         before: Tensor | None = None,
+        keys: Tensor | None = None,
     ) -> Tensor:
         """See `Model.gradient_sum`: the real model's engine, and for canaries their own parameters only."""
         out = torch.empty_like(params) if out is None else out
@@ -60,7 +68,8 @@ class CanaryModel(Model):
         canary, shared = y >= self._classes, self._real.shared
         real_weight, real_y = weight.masked_fill(canary, 0.0), y.clamp(max=self._classes - 1)
         earlier = None if before is None else self._real_columns(before)
-        real = self._real.gradient_sum(self._real_columns(params), x, real_y, real_weight, per_record, None, earlier)
+        columns_of_real = self._real_columns(params)
+        real = self._real.gradient_sum(columns_of_real, x, real_y, real_weight, per_record, None, earlier, keys)
         out[:, :shared], out[:, self.canary_columns] = real[:, :shared], 0.0
         out[:, self.canary_columns.stop :] = real[:, shared:]
         for node in canary.any(1).nonzero()[:, 0].tolist():  # at most one: all canaries are at one node
@@ -92,7 +101,7 @@ class CanaryModel(Model):
         canary_parameter = w.gather(0, self.canary_columns.start + code[None] // 2)[0]
         canary = self._slopes.to(w.dtype).gather(0, code[None])[0] * canary_parameter
         parameters = self._real.layout.unflatten(self._real_columns(w[None])[0])
-        real = self._real._objective.record(parameters, x, y.clamp(max=self._classes - 1))
+        real = self._real._objective.record(parameters, self._real._match_dtype(w, x), y.clamp(max=self._classes - 1))
         return torch.where(y < self._classes, real, canary)
 
 

@@ -70,7 +70,7 @@ def check_escapes(config: Config, parts: UserParts | None = None) -> EscapeCheck
         task = from_config(config, parts).task
         # Both runs get their records as objects, so that their folders describe them in the same way.
         own = replace(parts, data=task.data, sharding=list(task.shards))
-        others = replace(own, data=_other_records(task.data))
+        others = replace(own, data=_other_records(task.data, tokens=task.model.takes_tokens))
         released: dict[tuple[int, str], Tensor] = {}
         built, rebuilt = from_config(config, own), from_config(config, others)
         graph = built.network.graph
@@ -208,10 +208,14 @@ def _public(path: Path, hidden: set[str]) -> Any:
     return {key: value for key, value in storage.read_table(path).items() if key not in {*hidden, *_TIMES, *_GIVEN}}
 
 
-def _other_records(data: Dataset) -> Dataset:
+def _other_records(data: Dataset, *, tokens: bool) -> Dataset:
     """A data set of the same shape and type whose training records are all different."""
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(data.x.shape, generator=generator) * data.x.abs().max().clamp(min=1) + 0.5
+    if tokens:  # no larger than those of the records, which are valid for the model
+        largest = int(data.x.max())
+        x = torch.where(data.x < largest, data.x + 1, data.x.clamp(max=0)) if largest > 0 else data.x + 1
+    else:
+        x = torch.randn(data.x.shape, generator=generator) * data.x.abs().max().clamp(min=1) + 0.5
     return replace(data, x=x, y=_other_targets(data.y, data.target))
 
 

@@ -18,6 +18,7 @@ from tacit.runs.prediction import TrainedModel, trained_in_folder
 from tacit.runs.run_summary import RunSummary
 from tacit.runs.storage import CONFIG_FILE, HISTORY_FILE, RESULT_FILE, TRACE_FILE
 from tacit.runs.verification import Verification, verify
+from tacit.tasks import Model
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -40,7 +41,7 @@ class FinishedRun(EvaluatedRun):
     evaluations: list[Row]
     trace: list[Row]
     verification: Verification | None = None
-    given: nn.Module | str | None = None
+    given: nn.Module | Model | str | None = None
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -108,7 +109,7 @@ class FinishedRun(EvaluatedRun):
         return self.result.get("site") is not None
 
 
-def load(folder: str | Path, *, verify: bool = True, model: nn.Module | str | None = None) -> FinishedRun:
+def load(folder: str | Path, *, verify: bool = True, model: nn.Module | Model | str | None = None) -> FinishedRun:
     """Load a finished run from its folder, or a site's from its state folder.
 
     The run is verified first. No code is executed that the folder contains or names.
@@ -116,8 +117,9 @@ def load(folder: str | Path, *, verify: bool = True, model: nn.Module | str | No
     Args:
         folder: The folder of the run.
         verify: Whether to verify the run; `tacit.verify` describes what that means.
-        model: The module of a run whose model is not part of Tacit: a torch module of the same structure, or the file
-            and name of a class or function that creates it ("mine.py:Net"). This file is executed.
+        model: The module of a run whose model is not part of Tacit: a torch module of the same structure, a
+            `tacit.Model` of it if the run was trained with `forward`, or the file and name of a class or function that
+            creates it ("mine.py:Net"). This file is executed.
 
     Returns:
         The run: `config`, `history`, `utility`, `privacy`, `result`, `verification`, `model()`, `predict()`,

@@ -27,4 +27,4 @@ def head_of_module(module: nn.Module, part: NamedPart, data: Dataset) -> Head:
 
 def _has_one_output(module: nn.Module, data: Dataset) -> bool:
     """Whether a module has one output for one record. It is tried on a record of zeros."""
-    return tuple(Model(module).trial_outputs(data.inputs).shape) in ((1,), (1, 1))
+    return tuple(Model(module).trial_outputs(data.inputs, tokens=data.tokens).shape) in ((1,), (1, 1))

@@ -29,7 +29,7 @@ from tacit.tasks.heads import Binary, Classification, Counts, Head, MultiLabel, 
 from tacit.tasks.inspection import TableCheck, TableDraft, check_table, draft_table
 from tacit.tasks.layout import Layout, join
 from tacit.tasks.model import Model
-from tacit.tasks.models import models
+from tacit.tasks.models import Forward, models, tensor_output
 from tacit.tasks.sampling import Sampler
 from tacit.tasks.shards import STABLE_FOR, shards
 from tacit.tasks.target import Label, Target, TargetKind
@@ -45,6 +45,7 @@ __all__ = [
     "CsvTable",
     "Dataset",
     "DecimalMark",
+    "Forward",
     "FrameTable",
     "Head",
     "Label",
@@ -84,4 +85,5 @@ __all__ = [
     "predict_tests",
     "read_table",
     "shards",
+    "tensor_output",
 ]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from tacit.errors import TacitError
 from tacit.tasks.heads import Head
 from tacit.tasks.model import Model
 
@@ -47,6 +48,16 @@ class Predictions:
         return Metrics(self.loss, float((correct if correct.dim() == 1 else correct.all(1)).double().mean()))
 
 
+def _losses_and_outputs(model: Model, params: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Return losses and outputs, with an error in one sentence. Test records are not protected."""
+    try:
+        return model.losses_and_outputs(params, x, y)
+    except (IndexError, RuntimeError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        hint = ": tokens must be below the number of rows of the embedding" if isinstance(error, IndexError) else ""
+        raise TacitError(f"the model fails on the test records ({reason}){hint}") from error
+
+
 @torch.no_grad()
 def predict_tests(
     model: Model, head: Head | None, params: Tensor, x: Tensor, y: Tensor, dtype: torch.dtype
@@ -55,7 +66,8 @@ def predict_tests(
     loss, parts = 0.0, []
     for start in range(0, len(y), _RECORDS_AT_ONCE):
         part = slice(start, start + _RECORDS_AT_ONCE)
-        losses, outputs = model.losses_and_outputs(params, x[part].to(dtype), y[part])
+        records = x[part].to(dtype) if x.is_floating_point() else x[part]
+        losses, outputs = _losses_and_outputs(model, params, records, y[part])
         loss += float(losses.sum())
         if head is not None and outputs is not None:
             parts.append(head.predict(outputs.double()))  # in which fewer scores are equal

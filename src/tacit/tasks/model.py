@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -11,18 +10,22 @@ import torch
 from torch import Tensor, nn
 
 from tacit.errors import TacitError
-from tacit.tasks.clip import Clip
-from tacit.tasks.gradients import Engine, FunctionObjective, Gradients, ModuleObjective
+from tacit.tasks.gradients import Engine, FunctionObjective, ModuleObjective
 from tacit.tasks.gradients.objective import FlatLoss
 from tacit.tasks.heads import Head, fitting_head
 from tacit.tasks.layout import Layout
-from tacit.tasks.models.check import check_independence, check_module
+from tacit.tasks.loss_model import LossModel
+from tacit.tasks.models.adapter import Forward
+from tacit.tasks.models.check import check_module
+from tacit.tasks.models.fix import fixed_module
 from tacit.tasks.models.per_record import RecordLoss, cross_entropy
-from tacit.tasks.models.synthetic import RecordForm
+from tacit.tasks.models.replacement import replace_layers, restore_layers
+from tacit.tasks.models.trial import try_on_zeros
+from tacit.tasks.smoothness import longest_smooth_input
 from tacit.tasks.target import Target
 
 
-class Model:
+class Model(LossModel):
     """A torch module with a per-record loss, evaluated for n nodes at once with parameters (n, d).
 
     The dtype of the parameters is the dtype of the computation. The first `shared` columns are the shared parameters,
@@ -31,25 +34,33 @@ class Model:
     Privacy:
         A clip bounds the influence of a record only if the gradients of the other records do not depend on it. Modules
         that consist of known layers (`models/per_record.py`) and the built-in models have this property. Any other
-        module is differentiated one record at a time, with torch.vmap, so it cannot mix records, whatever it does with
-        a batch. It must support torch.vmap: no Python branches on values of tensors. A loss other than the default one
-        is always computed one record at a time. A module or loss that mixes the records of random batches, or whose
-        forward pass changes an attribute, is refused before the first gradient. State outside the module, such as
-        a global variable or a closure that stores records, is not detected and voids the guarantee.
+        module is differentiated one record at a time, so it cannot mix records, whatever it does with a batch. A module
+        that torch.vmap does not support, for example one with Python branches on values of tensors, is slower. A loss
+        other than the default one is always computed one record at a time. A module or loss that mixes the records of
+        random batches, or whose forward pass changes an attribute, is refused before the first gradient. State outside
+        the module, such as a global variable or a closure that stores records, is not detected and voids the guarantee.
+        Dropout masks depend on no record (`models/dropout.py`).
 
     Args:
-        module: The module. It must treat each record separately: no batch statistics, no dropout, no state.
+        module: The module. It must treat each record separately: no batch statistics, no state. BatchNorm must be in
+            evaluation mode, where it is an affine map; `Model.fix` replaces it. Layers in training mode drop out in
+            gradients, and never in predictions. Parameters with requires_grad=False stay as they are.
         loss: Maps outputs (B, …) and targets (B, …) to losses (B,), each from its own record only. A `Head` also
             defines predictions.
         share: Patterns of the names of the shared parameters, such as `"head.*"`; None: all.
         engine: How gradients are computed; "auto" chooses the fastest. The others are for tests and benchmarks.
         bounds: Whether a clip bounds the gradients of the "shared" parameters only, or of "all".
         weight_decay: Adds weight_decay · ‖params‖²/2 to the objective. It depends on no record, so it is not clipped.
+        forward: Maps (module, x) to outputs (B, …), for modules with several inputs or with outputs that are no tensor.
+
+    Attributes:
+        takes_tokens: Whether the module accepts integers only. It then gets the records as int64.
 
     Raises:
         TacitError: If a layer mixes records, or an argument is not valid.
 
     Example:
+        >>> from tacit.tasks import Clip
         >>> model = Model(nn.Linear(3, 2))
         >>> params = model.initial().repeat(5, 1)
         >>> x, y, weight = torch.ones(5, 4, 3), torch.zeros(5, 4, dtype=torch.long), torch.ones(5, 4)
@@ -65,15 +76,30 @@ class Model:
         engine: Engine = "auto",
         bounds: Literal["all", "shared"] = "shared",
         weight_decay: float = 0.0,
+        forward: Forward | None = None,
     ) -> None:
         check_module(module)
         layout = Layout.of(module, share, bounds)
         module = copy.deepcopy(module).requires_grad_(False)
-        for layer in module.modules():
-            if getattr(layer, "inplace", False) is True:
-                layer.inplace = False  # type: ignore[assignment]  # the ghost engine needs the values that it would overwrite
+        stream = replace_layers(module)
         head, loss = (loss, loss.record_loss) if isinstance(loss, Head) else (None, loss)
-        self._init(ModuleObjective(module, loss, layout), layout.initial(module), engine, weight_decay, head)
+        objective = ModuleObjective(module, loss, layout, forward, stream)
+        self._init(objective, layout.initial(module), engine, weight_decay, head)
+
+    @staticmethod
+    def fix(module: nn.Module) -> nn.Module:
+        """Return a copy of a module in which no layer uses statistics of several records.
+
+        GroupNorm replaces BatchNorm, with the same affine parameters, in at most 32 groups. InstanceNorm does not track
+        running statistics. All other layers are copied. GroupNorm has no running statistics, so a pre-trained module
+        needs training afterwards; `.eval()` on its BatchNorm layers keeps them as they are instead.
+
+        Example:
+            >>> norm = Model.fix(nn.Sequential(nn.Conv2d(3, 64, 3), nn.BatchNorm2d(64)))[1]
+            >>> type(norm).__name__, norm.num_groups, norm.num_channels
+            ('GroupNorm', 4, 64)
+        """
+        return fixed_module(module)
 
     @classmethod
     def from_loss(
@@ -115,24 +141,12 @@ class Model:
         model._init(FunctionObjective(loss, layout), initial.detach().clone(), engine, weight_decay)
         return model
 
-    def _init(
-        self,
-        objective: ModuleObjective | FunctionObjective,
-        initial: Tensor,
-        engine: Engine,
-        weight_decay: float,
-        head: Head | None = None,
-    ) -> None:
-        if not 0 <= weight_decay < math.inf:
-            raise TacitError(f"weight_decay must be finite and at least 0, got {weight_decay}")
-        self.weight_decay = weight_decay
-        self.layout = layout = objective.layout
-        self.d, self.shared, self.bounded = layout.d, layout.shared, layout.bounded
-        self._objective, self._initial, self._dtype = objective, initial, initial.dtype
-        self._gradients = Gradients(objective, engine)
-        self._head, self._checked = head, set[RecordForm]()
+    @property
+    def forward(self) -> Forward | None:
+        """The function that calls the module; None if the module is called with the records alone."""
+        return self._objective.forward if isinstance(self._objective, ModuleObjective) else None
 
-    def head(self, inputs: tuple[int, ...], target: Target) -> Head | None:
+    def head(self, inputs: tuple[int, ...], target: Target, *, tokens: bool = False) -> Head | None:
         """Return the head that turns outputs into predictions of a target; None if the outputs have no known meaning.
 
         Raises:
@@ -140,41 +154,33 @@ class Model:
         """
         if not isinstance(self._objective, ModuleObjective):
             return None
-        return fitting_head(self._head, self._objective.loss, self.trial_outputs(inputs), target)
+        return fitting_head(self._head, self._objective.loss, self.trial_outputs(inputs, tokens=tokens), target)
 
-    def trial_outputs(self, inputs: tuple[int, ...]) -> Tensor:
-        """Return the outputs for a record of zeros; raise if the module does not accept records of this shape."""
-        try:
-            return self.outputs(self._initial, torch.zeros(1, *inputs))
-        except (RuntimeError, ValueError, IndexError) as error:
-            raise TacitError(f"the model does not accept records of shape {inputs}: {error}") from error
+    def trial_outputs(self, inputs: tuple[int, ...], *, tokens: bool = False) -> Tensor:
+        """Return the outputs for a record of zeros; raise if the module does not accept records of this shape.
+
+        A module that accepts integers only gets all records as int64 from then on.
+        """
+        self.takes_tokens = False
+        outputs, self.takes_tokens = try_on_zeros(lambda x: self.outputs(self._initial, x), inputs, tokens)
+        return outputs
 
     def longest_input(self, smoothness: float) -> float | None:
         """Return the largest ‖x‖ for which a record's loss is surely L-smooth with L = `smoothness`; None if unknown.
 
-        It is known for one linear layer with the default loss: the Hessian is (diag p − ppᵀ) ⊗ xxᵀ, where a bias counts
-        as an additional input of 1, so that L = (‖x‖² + 1)/2 with biases and ‖x‖²/2 without (Böhning's bound).
+        It is known for one linear layer with the default loss.
         """
         objective = self._objective
         if not isinstance(objective, ModuleObjective) or objective.loss is not cross_entropy:
             return None
         layer = self._gradients.only_linear_layer
-        if layer is None:
-            return None
-        square = 2 * smoothness - (layer.bias is not None)
-        if square < 0:
-            raise TacitError(f"smoothness must be at least 0.5 for logistic regression with biases, got {smoothness:g}")
-        return math.sqrt(square)
-
-    def initial(self) -> Tensor:
-        """Return a copy of the initial parameters (d,)."""
-        return self._initial.clone()
+        return None if layer is None else longest_smooth_input(layer, smoothness)
 
     def trained_module(self, params: Tensor) -> nn.Module | None:
         """Return a plain copy of the module with parameters (d,), in evaluation mode; None without a module."""
         if not isinstance(self._objective, ModuleObjective):
             return None
-        module = copy.deepcopy(self._objective.module).to(params.dtype).eval()
+        module = restore_layers(copy.deepcopy(self._objective.module)).to(params.dtype).eval()
         parameters = dict(module.named_parameters())
         for name, value in self.layout.unflatten(params).items():
             parameters[name].copy_(value)
@@ -194,57 +200,3 @@ class Model:
             return self.losses(params[None], x[None], y[None])[0], None
         output = self.outputs(params, x)
         return self._objective.losses_of_outputs(self.layout.unflatten(params), output, y), output
-
-    def losses(self, params: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        """Return each record's loss (n, B), for params (n, d), x (n, B, …), y (n, B)."""
-        self._check_shape(params)
-        x = self._match_dtype(params, x)
-        self._check_records_independent(x, y)
-        return self._gradients.losses(params, x, y)
-
-    def gradient_sum(
-        self,
-        params: Tensor,
-        x: Tensor,
-        y: Tensor,
-        weight: Tensor,
-        clip: Clip | None,
-        out: Tensor | None = None,
-        before: Tensor | None = None,
-    ) -> Tensor:
-        """Return Σ_b weight_b · factor(‖∇_bounded ℓ_b‖) · ∇ℓ_b (n, d).
-
-        The factor applies to the bounded columns only; the other columns are a weighted sum without clipping. A clip
-        per batch applies to the bounded columns of the weighted sum instead (with weights 1/B, of the mean).
-
-        Args:
-            params: The nodes' parameters (n, d).
-            x: The records (n, B, …).
-            y: The labels (n, B).
-            weight: The records' weights (n, B); 0 for padding.
-            clip: The bound; None: no clipping.
-            out: A tensor (n, d) for the result; None: a new one.
-            before: Earlier parameters (n, d). If given, ∇ℓ_b is the gradient at `params` minus that at `before`.
-        """
-        self._check_shape(params)
-        x, weight = self._match_dtype(params, x), weight.to(params.dtype)
-        self._check_records_independent(x, y)
-        return self._gradients.sum(params, x, y, weight, clip, out, before)
-
-    def _check_shape(self, params: Tensor) -> None:
-        if params.dim() != 2 or params.shape[1] != self.d:
-            raise TacitError(f"parameters must have shape (nodes, {self.d}), got {tuple(params.shape)}")
-
-    def _match_dtype(self, params: Tensor, x: Tensor) -> Tensor:
-        """Return x in the dtype of the parameters; convert the module's frozen parameters and buffers to it."""
-        if isinstance(self._objective, ModuleObjective) and params.dtype != self._dtype:
-            self._objective.module.to(params.dtype)
-            self._dtype = params.dtype
-        return x.to(params.dtype) if x.is_floating_point() else x
-
-    def _check_records_independent(self, x: Tensor, y: Tensor) -> None:
-        """Check once per form of records, on random ones, that module and loss treat each record separately."""
-        form = RecordForm.of(x, y)
-        if form not in self._checked and isinstance(self._objective, ModuleObjective):
-            check_independence(self._objective.module, form, self._objective.loss)
-            self._checked.add(form)

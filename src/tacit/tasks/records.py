@@ -18,8 +18,6 @@ from tacit.tasks.clip import Clip
 from tacit.tasks.data import Dataset
 from tacit.tasks.model import Model
 
-_RECORD_ERRORS = (RuntimeError, IndexError, ValueError, ArithmeticError)
-
 
 class Records:
     """The only object of a task from which records can be read. Algorithms do not get it.
@@ -46,8 +44,11 @@ class Records:
         clip: Clip | None,
         before: Tensor | None = None,
         distinct: int | None = None,
+        keys: Tensor | None = None,
     ) -> Tensor:
         """Return Σ_b weight_b ∇ℓ_b over each node's drawn records, clipped, plus the gradient of the weight decay.
+
+        `keys` (n, B) determine the records' dropout masks.
 
         A record whose clipped gradient is not finite, or for which the model raises an error, counts as 0, which is
         within the bound: it must not stop the run, because the stop would reveal the record.
@@ -56,10 +57,11 @@ class Records:
         for rows, x, y in self._loader.batches(drawn, distinct):
             weight, earlier = drawn.weight[rows, : y.shape[1]], None if before is None else before[rows]
             bound = None if clip is None else clip.for_nodes(rows)
+            masks = None if keys is None else keys[rows, : y.shape[1]]
             try:
-                part = model.gradient_sum(params[rows], x, y, weight, bound, value[rows], earlier)
+                part = model.gradient_sum(params[rows], x, y, weight, bound, value[rows], earlier, masks)
                 redo = [] if bool(part.sum().isfinite()) else (~part.isfinite().all(1)).nonzero()[:, 0].tolist()
-            except _RECORD_ERRORS:
+            except Exception:  # a user's module may raise anything
                 if bound is None or not self._accepts_zeros(params[rows], x, y, bound, earlier):
                     raise
                 redo = list(range(len(x)))
@@ -68,14 +70,22 @@ class Records:
             for node in redo:
                 one = slice(node, node + 1)
                 before_one = None if earlier is None else earlier[one]
-                batch = params[rows][one], x[one], y[one], weight[one], bound.for_nodes(one), before_one
+                masks_one = None if masks is None else masks[one]
+                batch = params[rows][one], x[one], y[one], weight[one], bound.for_nodes(one), before_one, masks_one
                 value[rows][one] = self._sum_of_finite(*batch)
         if model.weight_decay:  # depends on no record, so it is not clipped
             value.add_(params if before is None else params - before, alpha=model.weight_decay)
         return value
 
     def _sum_of_finite(
-        self, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, clip: Clip, before: Tensor | None
+        self,
+        params: Tensor,
+        x: Tensor,
+        y: Tensor,
+        weight: Tensor,
+        clip: Clip,
+        before: Tensor | None,
+        keys: Tensor | None,
     ) -> Tensor:
         """Return one node's sum, one record at a time, without records whose own clipped gradient is not finite.
 
@@ -84,9 +94,10 @@ class Records:
         """
         total, one = torch.zeros_like(params), torch.ones_like(weight[:, :1])
         for k in range(y.shape[1]) if clip.per == "record" else ():
+            record, masks = slice(k, k + 1), None if keys is None else keys[:, k : k + 1]
             try:
-                alone = self._model.gradient_sum(params, x[:, k : k + 1], y[:, k : k + 1], one, clip, None, before)
-            except _RECORD_ERRORS:
+                alone = self._model.gradient_sum(params, x[:, record], y[:, record], one, clip, None, before, masks)
+            except Exception:
                 continue
             if bool(alone.isfinite().all()):
                 total.add_(alone, alpha=float(weight[0, k]))
@@ -99,7 +110,7 @@ class Records:
             self._model.gradient_sum(
                 params, zeros, labels, torch.ones(labels.shape[:2], dtype=params.dtype), clip, None, before
             )
-        except _RECORD_ERRORS:
+        except Exception:
             return False
         return True
 

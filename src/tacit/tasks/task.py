@@ -86,7 +86,7 @@ class Task:
         if self.sizes.min() < 1:
             empty = self.nodes[self.sizes.argmin()]
             raise TacitError(f"node {empty} has no records; use fewer nodes or another sharding")
-        self.head = model.head(data.inputs, data.target)
+        self.head = model.head(data.inputs, data.target, tokens=data.tokens)
         if not repeats:
             check_disjoint(shards)
         self._with_same_settings = partial(
@@ -189,7 +189,9 @@ class Task:
         """
         drawn = self.sampler.draw(step)
         weight = drawn.weight.to(self.dtype) / torch.from_numpy(self.sampler.batch[:, None]).to(self.dtype)
-        value = self._records.gradient_sum(params, Draw(drawn.records, weight), clip, before, self.sampler.distinct)
+        masks = self.model.mask_keys(self.noise, self.nodes, step, drawn.records)
+        drawn = Draw(drawn.records, weight)
+        value = self._records.gradient_sum(params, drawn, clip, before, self.sampler.distinct, masks)
         self.draws += 1
         self.ledger.open(step, purpose)
         bounded, local = value.tensor_split([self.model.bounded], 1)

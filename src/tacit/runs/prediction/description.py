@@ -36,6 +36,7 @@ class ArchitectureDescription(Described):
         parameters: The parameters of a named model.
         inputs: The shape of one record.
         outputs: The number of outputs per record, if the head needs a certain number.
+        tokens: Whether the records are integers.
         note: What a reader must do to create the module, if the name is not sufficient.
     """
 
@@ -45,6 +46,7 @@ class ArchitectureDescription(Described):
     inputs: list[int]
     outputs: int | None
     note: str | None
+    tokens: bool = False
 
 
 class HeadDescription(Described):
@@ -159,7 +161,8 @@ def _architecture(run: Run) -> ArchitectureDescription:
     if module is None:
         note = _NO_MODULE
     elif name.startswith(PYTHON_OBJECT_PREFIX):
-        note = f"the module was given as a Python object: pass a {kind} to tacit.load(..., model=...)"
+        given = f"tacit.Model({kind}, forward=...)" if model.forward is not None else f"a {kind}"
+        note = f"the module was given as a Python object: pass {given} to tacit.load(..., model=...)"
     elif not known:
         name = Path(name).name
         note = f"the module is defined in a user's file: pass it with model={name!r} (--model {name})"
@@ -172,6 +175,7 @@ def _architecture(run: Run) -> ArchitectureDescription:
         inputs=list(run.task.data.inputs),
         outputs=None if head is None else head.outputs,
         note=note,
+        tokens=model.takes_tokens,
     )
 
 

@@ -29,9 +29,9 @@ _TOLERANCE = 1e-5
 def export_model(model: TrainedModel, path: Path, form: ExportFormat) -> None:
     """Write a model to `path`, completely or not at all, with its description as metadata.
 
-    ONNX and TorchScript files map features (B, …) as float32, for any number of records B, to what `predict_proba` and
-    `predict` return for numbers: probabilities (B, C), or values (B,) in the unit of the records. A state dict contains
-    the parameters only, in a safetensors file.
+    ONNX and TorchScript files map features (B, …) as float32, tokens as int64, for any number of records B, to what
+    `predict_proba` and `predict` return for numbers: probabilities (B, C), or values (B,) in the unit of the records. A
+    state dict contains the parameters only, in a safetensors file.
 
     Raises:
         TacitError: The model cannot be exported, or a package is missing.
@@ -83,13 +83,16 @@ def _torchscript(model: TrainedModel) -> bytes:
 
 def _example(model: TrainedModel, records: int = 3, seed: int = 0) -> Tensor:
     """Return random features, by default of several records: a single one would become a constant of the export."""
-    return 2 * torch.rand(records, *model.inputs, generator=torch.Generator().manual_seed(seed)) - 1
+    generator = torch.Generator().manual_seed(seed)
+    if model.takes_tokens:
+        return torch.randint(0, 2, (records, *model.inputs), generator=generator)
+    return 2 * torch.rand(records, *model.inputs, generator=generator) - 1
 
 
 def _check_exported(exported: Callable[[Tensor], Tensor], predictor: PredictionModule, model: TrainedModel) -> None:
     """Raise if the exported model gives other predictions for other records, or for another number of them."""
     some = _example(model, 5, seed=1)
-    for x in (some, -some, some[:1]):
+    for x in (some, 1 - some if model.takes_tokens else -some, some[:1]):
         with torch.no_grad():
             found, expected = exported(x), predictor(x)
         if found.shape != expected.shape or not torch.allclose(found, expected, rtol=_TOLERANCE, atol=_TOLERANCE):

@@ -18,7 +18,7 @@ from tacit.runs.prediction.description import ModelDescription, describe
 from tacit.runs.prediction.model_file import ModelFile
 from tacit.runs.prediction.trained_model import TrainedModel
 from tacit.runs.recorded_facts import RecordedFacts
-from tacit.tasks import Head, TableSchema, heads, models
+from tacit.tasks import Head, Model, TableSchema, heads, models
 
 if TYPE_CHECKING:
     from tacit.runs.run import Run
@@ -34,17 +34,18 @@ def trained_in_memory(run: Run, node: int | None) -> TrainedModel:
         raise TacitError("this model was created from a loss function, so it has parameters but no module")
     own = hosted if run.has_all_nodes else int(run.task.nodes[0])
     schema = run.task.data.schema
-    return TrainedModel(module, run.task.head, schema, describe(run, node=own, complete=True))
+    description = describe(run, node=own, complete=True)
+    return TrainedModel(module, run.task.head, schema, description, run.task.model.forward)
 
 
-def trained_in_folder(folder: Path, node: int | None, given: nn.Module | str | None) -> TrainedModel:
+def trained_in_folder(folder: Path, node: int | None, given: nn.Module | Model | str | None) -> TrainedModel:
     """Return the model of a finished run.
 
     Args:
         folder: The folder of the run.
         node: The node; None: the mean, or the own model of a site.
-        given: The module of a run whose model is not a registered one, or the file and name of it ("mine.py:Net").
-            Only a file that is given here is executed.
+        given: The module of a run whose model is not a registered one, a `Model` of it if the run was trained with
+            `forward`, or the file and name of it ("mine.py:Net"). Only a file that is given here is executed.
 
     Raises:
         TacitError: The folder has no such model, or the module cannot be created.
@@ -60,7 +61,8 @@ def trained_in_folder(folder: Path, node: int | None, given: nn.Module | str | N
     params = None if own or node is None else _row(folder, node)
     module = file.load_into(module, params)
     described = description if own else node_description(description, node)
-    return TrainedModel(module, _head(description), _schema(description, folder), described)
+    forward = given.forward if isinstance(given, Model) else None
+    return TrainedModel(module, _head(description), _schema(description, folder), described, forward)
 
 
 def node_description(description: ModelDescription, node: int | None) -> ModelDescription:
@@ -89,7 +91,11 @@ def _incomplete() -> TacitError:
     )
 
 
-def _module(description: ModelDescription, given: nn.Module | str | None) -> nn.Module:
+def _module(description: ModelDescription, given: nn.Module | Model | str | None) -> nn.Module:
+    if isinstance(given, Model):
+        given = given.trained_module(given.initial())
+        if given is None:
+            raise TacitError("the given Model was created from a loss function, so it has no module")
     if isinstance(given, nn.Module):
         return copy.deepcopy(given)
     architecture = description.architecture

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -17,7 +19,7 @@ from tacit.errors import TacitError
 from tacit.runs.prediction.description import ModelDescription
 from tacit.runs.prediction.record_files import RecordFile
 from tacit.runs.run_summary import SummarisedRun
-from tacit.tasks import Head, Normalise, TableSchema, normalised_records
+from tacit.tasks import Forward, Head, Normalise, TableSchema, normalised_records, tensor_output
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,16 +32,21 @@ _RECORDS_AT_ONCE = 2048
 
 
 class PredictionModule(nn.Module):
-    """Maps features (B, …) to probabilities (B, C) or to values (B,) in the unit of the records, as float32."""
+    """Maps features (B, …) to probabilities (B, C) or to values (B,) in the unit of the records, as float32.
 
-    def __init__(self, module: nn.Module, head: Head, normalise: Normalise) -> None:
+    Integer features stay integers.
+    """
+
+    def __init__(self, module: nn.Module, head: Head, normalise: Normalise, adapter: Forward | None = None) -> None:
         super().__init__()
-        self.module, self._head, self._normalise = module, head, normalise
+        self.module, self._head, self._normalise, self._adapter = module, head, normalise, adapter
         self._dtype = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
 
     def forward(self, x: Tensor) -> Tensor:
-        outputs: Tensor = self.module(normalised_records(x, self._normalise).to(self._dtype))
-        return self._head.predict(outputs).float()
+        if x.is_floating_point():
+            x = normalised_records(x, self._normalise).to(self._dtype)
+        outputs = self.module(x) if self._adapter is None else self._adapter(self.module, x)
+        return self._head.predict(tensor_output(outputs)).float()
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,12 +58,14 @@ class TrainedModel:
         head: Turns outputs into predictions; None if the outputs have no known meaning.
         schema: The columns from which records are prepared; None if the training records were not a table.
         description: The metadata of the model.
+        forward: The function that calls the module; None if the module is called with the features alone.
     """
 
     module: nn.Module
     head: Head | None
     schema: TableSchema | None
     description: ModelDescription
+    forward: Forward | None = None
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -70,7 +79,7 @@ class TrainedModel:
         Raises:
             TacitError: The outputs have no known meaning.
         """
-        return PredictionModule(self.module, self.known_head, self.description.normalise)
+        return PredictionModule(self.module, self.known_head, self.description.normalise, self.forward)
 
     @property
     def known_head(self) -> Head:
@@ -90,16 +99,16 @@ class TrainedModel:
         return self.checked(cast(Features, records))
 
     def checked(self, features: Features) -> Tensor:
-        """Return features (B, …) as a float32 tensor with the shape of the model's inputs.
+        """Return features (B, …) with the shape of the model's inputs, as float32, or as int64 for tokens.
 
         Raises:
-            TacitError: The shape does not fit, or a value is not a finite number.
+            TacitError: The shape does not fit, or a value is not a finite number or not an integer.
         """
         try:
-            x = features if isinstance(features, Tensor) else torch.from_numpy(np.array(features, np.float32))
+            x = features if isinstance(features, Tensor) else torch.from_numpy(np.array(features, self._dtypes[0]))
         except (TypeError, ValueError):
             raise TacitError("features must be numbers, in an array with one row per record") from None
-        x, inputs = x.detach().to("cpu", torch.float32), self.inputs
+        x, inputs = x.detach().to("cpu", self._dtypes[1]), self.inputs
         if x.dim() == 2 and x.shape[1] == math.prod(inputs):
             x = x.reshape(-1, *inputs)
         if x.dim() == 0 or x.shape[1:] != inputs:
@@ -108,7 +117,22 @@ class TrainedModel:
         row = first_not_finite(x)
         if row is not None:
             raise TacitError(f"record {row} (counted from 0) has a feature that is not a finite number")
+        if self.takes_tokens:
+            whole = x.to(torch.int64)
+            for position in (whole != x).nonzero()[:1].tolist():
+                raise TacitError(f"record {position[0]} (counted from 0) has a token that is not an integer")
+            return whole
         return x
+
+    @property
+    def takes_tokens(self) -> bool:
+        """Whether the records are integers."""
+        return self.description.architecture.tokens
+
+    @property
+    def _dtypes(self) -> tuple[type[np.floating[Any]], torch.dtype]:
+        """The types in which features are read: tokens need all digits."""
+        return (np.float64, torch.float64) if self.takes_tokens else (np.float32, torch.float32)
 
     def predictions(self, x: Tensor, first: int = 0) -> Tensor:
         """Return what the head predicts for checked features: probabilities (B, C), or values (B,).
@@ -116,13 +140,21 @@ class TrainedModel:
         `first` is the position of the first record, for errors.
         """
         predictor = self.predictor
-        with torch.no_grad():
+        with torch.no_grad(), self._errors_in_one_sentence():
             parts = [predictor(x[start : start + _RECORDS_AT_ONCE]) for start in range(0, len(x), _RECORDS_AT_ONCE)]
-            found = torch.cat(parts) if parts else predictor(torch.zeros(1, *self.inputs))[:0]
+            found = torch.cat(parts) if parts else predictor(torch.zeros(1, *self.inputs, dtype=x.dtype))[:0]
         row = first_not_finite(found)
         if row is not None:
             raise TacitError(f"the model has no finite prediction for record {first + row} (counted from 0)")
         return found
+
+    @contextmanager
+    def _errors_in_one_sentence(self) -> Iterator[None]:
+        try:
+            yield
+        except IndexError as error:
+            what = "a record has a token outside the model's embedding" if self.takes_tokens else "the model fails"
+            raise TacitError(f"{what}: {error}") from error
 
     def predict(self, records: Records) -> Array:
         """Return predicted labels (B,), numbers (B,) in the unit of the records, or several labels (B, C) as 0 or 1.

@@ -62,6 +62,16 @@ def as_records(values: Values, name: str, what: str) -> Array:
         return result.astype(np.float32)
 
 
+def as_tokens(values: Values, name: str, what: str) -> Array:
+    """Return integers as an int64 array."""
+    result = as_array(values, name, what)
+    if result.dtype.kind not in "iu":
+        raise TacitError(
+            f"data set {name}: {what} must contain integers, as tokens=True is set; got {result.dtype} values"
+        )
+    return result.astype(np.int64)
+
+
 def encode_labels(y: Array, labels: Sequence[Label], name: str, what: str, declared: bool = True) -> Array:
     """Return the position of each label in `labels`. Errors name a row, and never its label.
 

@@ -28,7 +28,7 @@ Normalise = Literal["none", "unit"]
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Labelled records: `x` (M, *inputs) float32, their targets `y` (see `Target`), and the same for testing.
+    """Labelled records: `x` (M, *inputs) float32 (tokens: int64), their targets `y` (see `Target`), and test records.
 
     Attributes:
         name: The name in reports and error messages.
@@ -59,20 +59,18 @@ class Dataset:
     def __post_init__(self) -> None:
         target = self.target
         for part, x, y in (("", self.x, self.y), ("test_", self.test_x, self.test_y)):
-            if x.dtype != torch.float32 or y.dtype != target.dtype:
+            if x.dtype not in (torch.float32, torch.int64) or y.dtype != target.dtype:
                 wanted = str(target.dtype).removeprefix("torch.")
-                raise self._error(f"{part}x must be float32 and {part}y {wanted}, got {x.dtype} and {y.dtype}")
+                raise self._error(f"{part}x must be float32 or int64 and {part}y {wanted}, got {x.dtype} and {y.dtype}")
             checks.check_records(self.name, part, x.numpy(), y.numpy(), target)
             if (row := target.first_invalid(y)) is not None:
                 valid = f"in 0 … {self.classes - 1}" if self.classes else f"a valid {target.kind}"
                 raise self._error(f"the label at row {row} of {part}y is not {valid}")
         if not len(self.y):
             raise self._error("there are no training records; give more records, or a smaller share for testing")
-        if self.x.shape[1:] != self.test_x.shape[1:]:
-            train, test = tuple(self.x.shape[1:]), tuple(self.test_x.shape[1:])
-            raise self._error(
-                f"training records have shape {train}, test records {test}; they must have the same shape"
-            )
+        train, test = (f"{tuple(x.shape[1:])}{', integers' * (x.dtype == torch.int64)}" for x in (self.x, self.test_x))
+        if train != test:
+            raise self._error(f"training records have shape {train}, test records {test}; they must be the same")
 
     def __repr__(self) -> str:
         kinds = {"class": f"in {self.classes} classes", "labels": f"with {len(self.target.labels)} labels"}
@@ -88,6 +86,11 @@ class Dataset:
     def inputs(self) -> tuple[int, ...]:
         """The shape of one record."""
         return tuple(self.x.shape[1:])
+
+    @property
+    def tokens(self) -> bool:
+        """Whether the records are integers, such as the numbers of words."""
+        return self.x.dtype == torch.int64
 
     def subset(self, records: npt.NDArray[np.int64]) -> "Dataset":
         """Return a data set with copies of these training records; the test set stays the same."""
@@ -105,6 +108,7 @@ class Dataset:
         labels: Sequence[Label] | None = None,
         split: Split = "content",
         target: Target | None = None,
+        tokens: bool = False,
     ) -> "Dataset":
         """Create a data set from arrays.
 
@@ -124,22 +128,24 @@ class Dataset:
                 order; then nothing can be guaranteed.
             split: What decides whether a record is held out: a digest of its "content" or of its "index".
             target: What `y` is, if it is not a class: `Target("number", range=(0, 60))`. It replaces `labels`.
+            tokens: Whether `x` has integers that stay integers (int64). Else numbers become float32, exact up to 2²⁴; a
+                module that accepts integers only, such as one with an embedding, gets integers in both cases.
 
         Raises:
             TacitError: If shapes, lengths, values or labels are not valid.
         """
-        train, train_y = checks.as_records(x, name, "x"), checks.as_array(y, name, "y")
+        read = checks.as_tokens if tokens else checks.as_records
+        train, train_y = read(x, name, "x"), checks.as_array(y, name, "y")
         checks.check_records(name, "", train, train_y, target)
-        if not len(train):
-            raise TacitError(f"data set {name}: there are no records")
-        if target is not None and labels is not None:
-            raise TacitError(f"data set {name}: give labels or a target, not both")
+        if not len(train) or (target is not None and labels is not None):
+            wrong = "give labels or a target, not both" if len(train) else "there are no records"
+            raise TacitError(f"data set {name}: {wrong}")
         declared = target is not None or labels is not None
         if target is None:
             target = checks.class_target(np.unique(train_y).tolist() if labels is None else labels, name)
         codes = checks.encode_targets(train_y, target, name, "y", declared)
         if isinstance(test, tuple):
-            held, held_y = checks.as_records(test[0], name, "test_x"), checks.as_array(test[1], name, "test_y")
+            held, held_y = read(test[0], name, "test_x"), checks.as_array(test[1], name, "test_y")
             checks.check_records(name, "test_", held, held_y, target)
             parts = train, codes, held, checks.encode_targets(held_y, target, name, "test_y", declared)
         else:
@@ -227,6 +233,8 @@ class Dataset:
         """
         if how == "none":
             return self
+        if self.tokens:
+            raise self._error(f'normalise = "{how}" is for numbers, but the records are tokens')
         x, test_x = normalised_records(self.x, how), normalised_records(self.test_x, how)
         return replace(self, x=x, test_x=test_x, normalise=how)
 

@@ -48,7 +48,7 @@ def is_held_out(x: Array, y: Array, share: float, split: Split, seed: int, name:
     """Return for each record whether it is held out for testing.
 
     Args:
-        x: The records, in float32.
+        x: The records, in float32 or int64.
         y: Their labels, as given: class numbers could depend on the labels of other records.
         share: The probability of being held out, over the seeds.
         split: What of a record decides.
@@ -84,7 +84,7 @@ def _positions(records: int) -> Iterator[bytes]:
 
 def _contents(x: Array, y: Array) -> Iterator[bytes]:
     """Return each record in a form that does not depend on how its array is stored: −0 is 0, a number a float64."""
-    for features, label in zip(x + np.float32(0), y.tolist(), strict=True):
+    for features, label in zip(x + x.dtype.type(0), y.tolist(), strict=True):
         yield features.tobytes() + (_text(label) if isinstance(label, str | bytes) else np.float64(label).tobytes())
 
 

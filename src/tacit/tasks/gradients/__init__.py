@@ -2,12 +2,14 @@
 
 `stacked`: chains of linear layers; batched products over nodes, norms from inputs and output gradients.
 `ghost`: large models of supported layers; the same idea, node by node.
-`vectorised`: any model; per-record gradients by torch.func.
+`vectorised`: any model that torch.vmap supports; per-record gradients by torch.func.
+`looped`: any other model; one backward pass per record.
 `summed`: sums without per-record clipping.
 
 Privacy:
-    The gradient of a record must depend on that record only. `vectorised` guarantees it for any module without a state:
-    the module receives one record at a time. The others run the module on whole batches. `stacked` and `ghost` are
+    The gradient of a record must depend on that record only. `vectorised` and `looped` guarantee it for any module
+    without a state: the module receives one record at a time. Which of the two is used is decided on random records.
+    The others run the module on whole batches. `stacked` and `ghost` are
     therefore used only for modules that are known to treat each record separately (`models/per_record.py`). `summed`
     needs no such property: a sum without a clip has no sensitivity, and a batch with a clip has sensitivity 2C.
     Every engine computes a loss other than the default one separately for each record.
@@ -21,13 +23,13 @@ from torch import Tensor, nn
 
 from tacit.errors import TacitError, unknown
 from tacit.tasks.clip import Clip
-from tacit.tasks.gradients import ghost, stacked, summed, vectorised
+from tacit.tasks.gradients import ghost, looped, stacked, summed, vectorised
 from tacit.tasks.gradients.objective import FunctionObjective, ModuleObjective, Objective
 from tacit.tasks.models.synthetic import RecordForm
 
 __all__ = ["Engine", "FunctionObjective", "Gradients", "ModuleObjective", "Objective"]
 
-Engine = Literal["auto", "stacked", "ghost", "vectorised", "summed"]
+Engine = Literal["auto", "stacked", "ghost", "vectorised", "looped", "summed"]
 
 
 class Gradients:
@@ -42,7 +44,7 @@ class Gradients:
         self._layers = ghost.layers(objective) if no_penalty else None
         # None: the ghost engine does not support records of this form
         self._plans: dict[RecordForm, ghost.GhostPlan | None] = {}
-        self._differentiable: set[RecordForm] = set()
+        self._vmap_support: dict[RecordForm, bool] = {}
 
     @property
     def only_linear_layer(self) -> nn.Linear | None:
@@ -69,28 +71,34 @@ class Gradients:
         clip: Clip | None,
         out: Tensor | None = None,
         before: Tensor | None = None,
+        keys: Tensor | None = None,
     ) -> Tensor:
         """Return Σ_b weight_b · factor_b · ∇ℓ_b (n, d); see `Model.gradient_sum`."""
         out = torch.empty_like(params) if out is None else out
         with torch.no_grad():
             record = clip if clip is not None and clip.per == "record" else None
-            self._sum(params, x, y, weight, record, out, before)
+            self._sum(params, x, y, weight, record, out, before, keys)
             if clip is not None and clip.per == "batch":
                 bounded = out[:, : self.objective.layout.bounded]
                 bounded.copy_(clip.clip_rows(bounded))
         return out
 
-    def choose(self, params: Tensor, x: Tensor, y: Tensor, clip: Clip | None) -> Engine:
-        """Return the engine for these nodes and this clip (per record, or None)."""
+    def choose(self, params: Tensor, x: Tensor, y: Tensor, clip: Clip | None, *, masked: bool = False) -> Engine:
+        """Return the engine for these nodes and this clip (per record, or None).
+
+        `masked` is whether there are dropout masks. A batch of records has masks only if the module is known.
+        """
         if self.engine != "auto":
-            self._check_engine(params, x, y, clip)
+            self._check_engine(params, x, y, clip, masked)
             return self.engine
         if self._stackable(x):
             return "stacked"
-        if clip is None:
+        if clip is None and (not masked or self._separates(x)):
             return "summed"
         large = self.objective.layout.d * y.shape[1] > ghost.LARGE
-        return "ghost" if large and clip.degree == 2 and self._ghostable(params, x, y) else "vectorised"
+        if large and clip is not None and clip.degree == 2 and self._ghostable(params, x, y):
+            return "ghost"
+        return self._one_at_a_time(params, x, y)
 
     def _sum(
         self,
@@ -101,22 +109,26 @@ class Gradients:
         clip: Clip | None,
         out: Tensor,
         before: Tensor | None,
+        keys: Tensor | None,
     ) -> None:
         if not weight.numel():
             out.zero_()
             return
-        engine: Engine = "vectorised" if before is not None else self.choose(params, x, y, clip)
+        if before is not None:
+            engine = self._one_at_a_time(params, x, y)
+        else:
+            engine = self.choose(params, x, y, clip, masked=keys is not None)
         padded = not bool(weight.all())
         if padded and engine == "summed" and not self._separates(x):  # the module could mix padding with records
             nodes = list(range(len(params)))
         else:
-            self._run(engine, params, x, y, weight, clip, out, before)
+            self._run(engine, params, x, y, weight, clip, out, before, keys)
             nodes = _not_finite(out) if padded else []  # 0 · ∞ is NaN
         for i in nodes:  # without padding
             one, drawn = slice(i, i + 1), weight[i] != 0
             earlier = None if before is None else before[one]
-            bound = clip and clip.for_nodes(one)
-            self._sum(params[one], x[one, drawn], y[one, drawn], weight[one, drawn], bound, out[one], earlier)
+            bound, masks = clip and clip.for_nodes(one), None if keys is None else keys[one, drawn]
+            self._sum(params[one], x[one, drawn], y[one, drawn], weight[one, drawn], bound, out[one], earlier, masks)
 
     def _run(
         self,
@@ -128,14 +140,17 @@ class Gradients:
         clip: Clip | None,
         out: Tensor,
         before: Tensor | None,
+        keys: Tensor | None,
     ) -> None:
         """Compute the sums with one engine."""
         objective = self.objective
-        if engine == "vectorised":
-            self._check_differentiable(params, x, y)
-            vectorised.gradient_sum(objective, params, x, y, weight, clip, out, before)
+        if engine in ("vectorised", "looped"):
+            run = vectorised if engine == "vectorised" else looped
+            run.gradient_sum(objective, params, x, y, weight, clip, out, before, keys)
         elif engine == "summed":
-            summed.gradient_sum(objective, params, x, y, weight, out)
+            small = summed.is_small(objective, params, weight)
+            vmap = small and (objective.per_record or self._one_at_a_time(params, x, y) == "vectorised")
+            summed.gradient_sum(objective, params, x, y, weight, out, keys, vmap=vmap)
         else:
             assert isinstance(objective, ModuleObjective)
             if engine == "stacked":
@@ -144,7 +159,7 @@ class Gradients:
             else:
                 plan = self._plans[RecordForm.of(x, y)]
                 assert plan is not None
-                ghost.gradient_sum(objective, params, x, y, weight, clip, out, plan)
+                ghost.gradient_sum(objective, params, x, y, weight, clip, out, plan, keys)
 
     def _separates(self, x: Tensor) -> bool:
         """Return whether a batch of x (n, B, …) gives each record's loss from that record only.
@@ -171,18 +186,30 @@ class Gradients:
             self._plans[form] = ghost.probe(self.objective, self._layers, form, params.dtype)
         return self._plans[form] is not None
 
-    def _check_differentiable(self, params: Tensor, x: Tensor, y: Tensor) -> None:
-        """Raise before the first private record is used if the vectorised engine does not support the model."""
-        form = RecordForm.of(x, y)
-        if form not in self._differentiable and isinstance(self.objective, ModuleObjective):
-            vectorised.check(self.objective, form, params.dtype)
-            self._differentiable.add(form)
+    def _one_at_a_time(self, params: Tensor, x: Tensor, y: Tensor) -> Engine:
+        """Return the engine that gives the module one record at a time, after a trial on random records.
 
-    def _check_engine(self, params: Tensor, x: Tensor, y: Tensor, clip: Clip | None) -> None:
+        Raises:
+            TacitError: If the model has no gradients, before the first private record is used.
+        """
+        if not isinstance(self.objective, ModuleObjective):
+            return "vectorised"
+        form = RecordForm.of(x, y)
+        if form not in self._vmap_support:
+            try:
+                vectorised.check(self.objective, form, params.dtype)
+                self._vmap_support[form] = True
+            except TacitError:
+                looped.check(self.objective, form, params.dtype)
+                self._vmap_support[form] = False
+        return "vectorised" if self._vmap_support[form] else "looped"
+
+    def _check_engine(self, params: Tensor, x: Tensor, y: Tensor, clip: Clip | None, masked: bool) -> None:
         supported = {
             "stacked": self._stackable(x),
             "ghost": self.engine == "ghost" and (clip is None or clip.degree == 2) and self._ghostable(params, x, y),
-            "summed": clip is None,
+            "summed": clip is None and (not masked or self._separates(x)),
+            "vectorised": self.engine == "vectorised" and self._one_at_a_time(params, x, y) == "vectorised",
         }
         if not supported.get(self.engine, True):
             raise TacitError(f'engine "{self.engine}" does not support this model with this clip; use engine "auto"')

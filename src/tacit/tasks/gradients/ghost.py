@@ -67,14 +67,19 @@ def gradient_sum(
     clip: Clip | None,
     out: Tensor,
     plan: GhostPlan,
+    keys: Tensor | None = None,
 ) -> None:
-    """Write Σ_b weight_b · factor_b · ∇ℓ_b into out (n, d); `clip` must not bound the L1 norm."""
+    """Write Σ_b weight_b · factor_b · ∇ℓ_b into out (n, d); `clip` must not bound the L1 norm.
+
+    Norms and sums come from one forward pass, so both have the same dropout masks.
+    """
     layout = objective.layout
     out.zero_()
     for i in range(len(params)):
         p, target = layout.unflatten(params[i]), layout.unflatten(out[i])
         for b in slices(width(weight[i : i + 1]), plan.records):
-            terms = _terms(objective, plan.layers, p, _with_memory_format(x[i, b], plan.layout), y[i, b])
+            records = _with_memory_format(x[i, b], plan.layout), y[i, b], None if keys is None else keys[i, b]
+            terms = _terms(objective, plan.layers, p, *records)
             scaled = weight[i, b]
             if clip is not None:
                 parts = [term.norms() for name, term in terms.items() if layout.is_bounded(name)]
@@ -85,7 +90,9 @@ def gradient_sum(
                 target[name] += term.sum(c).view_as(target[name])
 
 
-def _terms(objective: ModuleObjective, known: Layers, p: Parameters, x: Tensor, y: Tensor) -> dict[str, GradientTerm]:
+def _terms(
+    objective: ModuleObjective, known: Layers, p: Parameters, x: Tensor, y: Tensor, keys: Tensor | None = None
+) -> dict[str, GradientTerm]:
     """Return each parameter's per-record gradients, without parameters that were not used."""
     seen: list[tuple[str, Tensor, Tensor, int]] = []
 
@@ -102,7 +109,7 @@ def _terms(objective: ModuleObjective, known: Layers, p: Parameters, x: Tensor, 
     handles = [layer.register_forward_hook(watch(name)) for name, (layer, _) in known.items()]
     try:
         with torch.enable_grad():
-            total = objective.losses(p, x, y).sum()
+            total = objective.losses(p, x, y, keys).sum()
     finally:
         for handle in handles:
             handle.remove()

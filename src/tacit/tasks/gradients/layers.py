@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tacit.tasks.gradients.terms import DirectTerm, GradientTerm, embedding, outer
+from tacit.tasks.models.frozen_norm import FrozenBatchNorm1d, FrozenBatchNorm2d, FrozenBatchNorm3d
 from tacit.tasks.models.vit import PositionEmbedding
 
 Calls = list[tuple[Tensor, Tensor]]
@@ -45,6 +46,15 @@ def _group_norm(layer: nn.GroupNorm, calls: Calls) -> dict[str, GradientTerm]:
     return {"weight": DirectTerm(_total(weight)), "bias": DirectTerm(_total([positions(g) for _, g in calls]))}
 
 
+def _batch_norm(layer: nn.BatchNorm2d, calls: Calls) -> dict[str, GradientTerm]:
+    def positions(g: Tensor) -> Tensor:
+        return g.reshape(len(g), layer.num_features, -1).sum(dim=2)
+
+    fixed = layer.running_mean, layer.running_var
+    weight = [positions(g * F.batch_norm(a, *fixed, eps=layer.eps)) for a, g in calls]
+    return {"weight": DirectTerm(_total(weight)), "bias": DirectTerm(_total([positions(g) for _, g in calls]))}
+
+
 def _layer_norm(layer: nn.LayerNorm, calls: Calls) -> dict[str, GradientTerm]:
     shape = layer.normalized_shape
 
@@ -79,6 +89,7 @@ RULES: dict[type[nn.Module], Rule] = {
     nn.Conv2d: _conv,
     nn.GroupNorm: _group_norm,
     nn.LayerNorm: _layer_norm,
+    **dict.fromkeys((FrozenBatchNorm1d, FrozenBatchNorm2d, FrozenBatchNorm3d), _batch_norm),
     nn.Embedding: _embedding,
     PositionEmbedding: _position,
 }

@@ -1,5 +1,9 @@
 """Engine for any model: per-record gradients by torch.func, in blocks that fit in memory."""
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 from torch.func import grad
@@ -22,20 +26,24 @@ def gradient_sum(
     clip: Clip | None,
     out: Tensor,
     before: Tensor | None = None,
+    keys: Tensor | None = None,
 ) -> None:
     """Write Σ_b weight_b · factor_b · ∇ℓ_b into out (n, d); `clip` per record or None.
 
-    With `before`, ∇ℓ_b is the gradient at `params` minus that at `before`.
+    With `before`, ∇ℓ_b is the gradient at `params` minus that at `before`. `keys` (n, B) determine dropout masks.
     """
-    layout = objective.layout
-    per_record = torch.vmap(torch.vmap(grad(objective.record), in_dims=(None, 0, 0)))
+    layout, given = objective.layout, (x, y) if keys is None else (x, y, keys)
+    per_record = torch.vmap(torch.vmap(grad(objective.record), in_dims=(None, *[0] * len(given))))
     records = BYTES // (layout.d * params.element_size())
     out.zero_()
     for k, b in blocks(weight, records):
-        gradients = per_record(layout.unflatten(params[k]), x[k, b], y[k, b])
+        records_of_block = [values[k, b] for values in given]
+        with _no_speed_warnings():
+            gradients = per_record(layout.unflatten(params[k]), *records_of_block)
         flat = {name: gradients[name].flatten(2) for name in layout.names}
         if before is not None:
-            earlier = per_record(layout.unflatten(before[k]), x[k, b], y[k, b])
+            with _no_speed_warnings():
+                earlier = per_record(layout.unflatten(before[k]), *records_of_block)
             flat = {name: g - earlier[name].flatten(2) for name, g in flat.items()}
         scaled = weight[k, b]
         if clip is not None:
@@ -45,6 +53,14 @@ def gradient_sum(
         for name, g in flat.items():
             c = scaled if layout.is_bounded(name) else weight[k, b]
             out[k, layout.columns[name]] += torch.bmm(c.unsqueeze(1), g).squeeze(1)
+
+
+@contextmanager
+def _no_speed_warnings() -> Iterator[None]:
+    """Silence torch where it processes the records of an operation one by one, which gives the same values."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="There is a performance drop")
+        yield
 
 
 def check(objective: Objective, form: RecordForm, dtype: torch.dtype) -> None:

@@ -8,9 +8,13 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.modules.instancenorm import _InstanceNorm
+from torch.nn.parameter import is_lazy
 
 from tacit.errors import TacitError
+from tacit.tasks.models.adapter import tensor_output
+from tacit.tasks.models.frozen_norm import is_frozen
 from tacit.tasks.models.per_record import RecordLoss, cross_entropy, is_known_loss, is_per_record, separate_losses
+from tacit.tasks.models.replacement import has_keyed_form
 from tacit.tasks.models.state import differences
 from tacit.tasks.models.synthetic import RecordForm, try_on_random_batches
 
@@ -20,25 +24,55 @@ _FEW_SIZES = 2, 3  # enough for a known module: its layers either accept records
 
 
 def check_module(module: nn.Module) -> None:
-    """Raise if a layer uses batch statistics or draws random numbers.
+    """Raise if a layer uses batch statistics, or draws random numbers that cannot be derived from the run's seed.
 
     >>> check_module(nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4)))
     Traceback (most recent call last):
-    tacit.errors.TacitError: layer "1" (BatchNorm2d) mixes the records of a batch; use GroupNorm instead
+    tacit.errors.TacitError: layer "1" (BatchNorm2d) mixes the records of a batch: call .eval() on it to freeze it, or \
+replace it with Model.fix(module)
+    >>> check_module(nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4)).eval())
     """
     for name, layer in module.named_modules():
         kind = f'layer "{name}" ({type(layer).__name__})'
-        if isinstance(layer, _InstanceNorm):
-            if layer.track_running_stats:
-                raise TacitError(
-                    f"{kind} stores running statistics of the records; "
-                    "set track_running_stats=False or use GroupNorm instead"
-                )
-        elif isinstance(layer, _NormBase):
-            raise TacitError(f"{kind} mixes the records of a batch; use GroupNorm instead")
-        p = layer.p if isinstance(layer, _DropoutNd) else getattr(layer, "dropout", 0.0)
-        if (isinstance(p, int | float) and p > 0) or isinstance(layer, nn.RReLU):
-            raise TacitError(f"{kind} draws random numbers that are not derived from the run's seed; remove it")
+        if isinstance(layer, _NormBase):
+            _check_norm(layer, kind)
+        is_random = isinstance(layer, _DropoutNd) and layer.p > 0 and not has_keyed_form(layer)
+        if layer.training and (is_random or isinstance(layer, nn.RReLU)):
+            raise TacitError(
+                f"{kind} draws random numbers that are not derived from the run's seed: use nn.Dropout, call .eval() "
+                "on the layer, or remove it"
+            )
+    check_initialised(module)
+
+
+def check_initialised(module: nn.Module) -> None:
+    """Raise if a lazy layer has no shape yet."""
+    for name, layer in module.named_modules():
+        tensors = [*layer.parameters(recurse=False), *layer.buffers(recurse=False)]
+        if any(map(is_lazy, tensors)):
+            raise TacitError(
+                f'layer "{name}" ({type(layer).__name__}) is lazy and has no shape yet: call the module once, on '
+                "a batch of zeros"
+            )
+
+
+def _check_norm(layer: _NormBase, kind: str) -> None:
+    """Raise if a normalisation uses or stores statistics of several records."""
+    if isinstance(layer, _InstanceNorm):
+        if layer.track_running_stats and not is_frozen(layer):
+            raise TacitError(
+                f"{kind} stores running statistics of the records: set track_running_stats=False, call .eval() on it "
+                "to freeze it, or replace it with Model.fix(module)"
+            )
+    elif layer.training and layer.track_running_stats:
+        raise TacitError(
+            f"{kind} mixes the records of a batch: call .eval() on it to freeze it, or replace it with "
+            "Model.fix(module)"
+        )
+    elif not is_frozen(layer):
+        raise TacitError(
+            f"{kind} mixes the records of a batch, as it has no running statistics: replace it with Model.fix(module)"
+        )
 
 
 def check_independence(module: nn.Module, form: RecordForm, loss: RecordLoss = cross_entropy) -> None:
@@ -75,7 +109,7 @@ def check_independence(module: nn.Module, form: RecordForm, loss: RecordLoss = c
         if any(_differ(outputs, separate[: len(outputs)]) for outputs in together):
             raise TacitError(
                 "the model's output for a record depends on the other records of the batch or is random; "
-                "use layers that treat each record separately, such as GroupNorm"
+                "use layers that treat each record separately, such as GroupNorm, and nn.Dropout for random numbers"
             )
         _check_losses(loss, separate, y, sizes)
 
@@ -93,10 +127,11 @@ def _perturbed(module: nn.Module) -> nn.Module:
 
 
 def _output(module: nn.Module, x: Tensor) -> Tensor:
-    output = module(x)
-    if not isinstance(output, Tensor) or output.shape[:1] != x.shape[:1]:
-        found = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
-        raise TacitError(f"a model must return a tensor with one row per record, {len(x)} here, got {found}")
+    output = tensor_output(module(x))
+    if output.shape[:1] != x.shape[:1]:
+        raise TacitError(
+            f"a model must return a tensor with one row per record, {len(x)} here, got shape {tuple(output.shape)}"
+        )
     return output
 
 

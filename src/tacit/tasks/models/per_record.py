@@ -53,7 +53,9 @@ _KNOWN: dict[type[nn.Module], Callable[[Any], bool]] = {
     **dict.fromkeys(
         (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d), lambda layer: not layer.track_running_stats
     ),
-    **dict.fromkeys((nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d), lambda layer: layer.p == 0),
+    **dict.fromkeys(
+        (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d), lambda layer: layer.p == 0 or not layer.training
+    ),
 }
 """Exact types, since a subclass may compute anything, each with the condition under which it is known."""
 
