@@ -45,7 +45,7 @@ def main(rounds: int = 60) -> None:
     run = tacit.train(model, data, algorithm=algorithm, nodes=4, rounds=rounds, epsilon=2.0, delta=1e-3)
     trained, frozen = run.task.d, sum(p.numel() for p in body.parameters())
     print(f"{trained} trained parameters, {frozen} frozen ones")
-    print(f"accuracy on the digits 5 to 9: {run.history[-1]['accuracy']:.3f}")
+    print(f"accuracy on the digits 5 to 9: {run.history['accuracy'].iloc[-1]:.3f}")
     print(run.privacy.sentence())
 
 

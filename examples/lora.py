@@ -78,7 +78,7 @@ def main(rounds: int = 100, public_steps: int = 80) -> None:
     algorithm = DPSGD(lr=4.0, local_steps=1)
     run = tacit.train(model, data, algorithm=algorithm, nodes=4, rounds=rounds, batch=128, epsilon=4.0, delta=1e-4)
     print(f"{run.task.d} trained parameters of {sum(p.numel() for p in model.parameters())}")
-    print(f"accuracy before: {run.history[0]['accuracy']:.3f}, after: {run.history[-1]['accuracy']:.3f}")
+    print(f"accuracy before: {run.history['accuracy'].iloc[0]:.3f}, after: {run.history['accuracy'].iloc[-1]:.3f}")
     print(run.privacy.sentence())
 
 

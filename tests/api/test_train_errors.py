@@ -62,7 +62,7 @@ class CountedItems(Items):
         ({"data": (X[:, 0], Y)}, r"x must have shape \(records, features, …\)"),
         ({"data": (X, Y, X)}, r"data must be \(x, y\), .*got a tuple of 3"),
         ({"data": X}, r"data must be \(x, y\), .*got ndarray"),
-        ({"data": (X, Y), "test": (X[:, :2], Y)}, "they must have the same shape"),
+        ({"data": (X, Y), "test": (X[:, :2], Y)}, "they must be the same"),
     ],
 )
 def test_mistakes(given, words):
