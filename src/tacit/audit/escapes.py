@@ -213,7 +213,11 @@ def _other_records(data: Dataset) -> Dataset:
     """A data set of the same shape and type whose training records are all different."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(data.x.shape, generator=generator) * data.x.abs().max().clamp(min=1) + 0.5
-    return replace(data, x=x, y=_other_targets(data.y, data.target))
+    private = data.private
+    if private is not None:  # the numbers of columns whose range the run releases
+        numbers = torch.randn(private.train.shape, generator=generator, dtype=torch.float64) * 100
+        private = replace(private, train=numbers.numpy())
+    return replace(data, x=x, y=_other_targets(data.y, data.target), private=private)
 
 
 def _other_targets(y: Tensor, target: Target) -> Tensor:

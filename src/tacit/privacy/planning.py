@@ -17,8 +17,9 @@ from tacit.privacy.sampling import Sampling
 
 
 class PlansReleases(Protocol):
-    """Anything that states what the given nodes release in round t."""
+    """Anything that states what the given nodes release before the first round, and in round t."""
 
+    def preparation(self, nodes: npt.NDArray[np.int64], sampling: Sampling) -> Iterable[Release]: ...
     def releases(self, t: int, nodes: npt.NDArray[np.int64], sampling: Sampling) -> Iterable[Release]: ...
 
 
@@ -33,23 +34,43 @@ class Calibratable(Protocol):
 
 
 def plan(privacy_plan: PlansReleases, rounds: int, sampling: Sampling, nodes: npt.NDArray[np.int64]) -> list[Release]:
-    """Return the releases of a whole run, in the order in which the ledger will contain them."""
-    return [release for t in range(rounds) for release in privacy_plan.releases(t, nodes, sampling)]
+    """Return the releases of a whole run, in the order in which the ledger will contain them.
+
+    Without any round there are none. If the rounds plan nothing, the preparation alone is not the plan of the run.
+    """
+    planned = _rounds(privacy_plan, rounds, sampling, nodes)
+    return [*privacy_plan.preparation(nodes, sampling), *planned] if planned else []
+
+
+def plan_of_round(
+    privacy_plan: PlansReleases, t: int, sampling: Sampling, nodes: npt.NDArray[np.int64]
+) -> list[Release]:
+    """Return the releases of round t. The preparation belongs to round 0, which repeats it if it is interrupted."""
+    before = privacy_plan.preparation(nodes, sampling) if t == 0 else ()
+    return [*before, *privacy_plan.releases(t, nodes, sampling)]
 
 
 def calibrate_noise(algorithm: Calibratable, sampling: Sampling, epsilon: float, delta: float) -> Array:
-    """Return the noise scale per node (n,) with which the algorithm's whole run is guaranteed to be (ε, δ)-private."""
+    """Return the noise scale per node (n,) with which the algorithm's whole run is guaranteed to be (ε, δ)-private.
+
+    The preparation counts with the noise that it has; only the noise of the rounds is scaled.
+    """
     rates = dominating_rates(sampling)
     scale = np.empty(len(rates))
     one = np.zeros(1, np.int64)
     unit = algorithm.with_noise(np.ones(1))
     for rate in np.unique(rates).tolist():
         alone = Sampling(sampling.kind, np.array([rate]), sampling.relation)
-        losses = count_losses(plan(unit.privacy, unit.rounds, alone, one), one)
+        prepared = list(unit.privacy.preparation(one, alone))
+        fixed, losses = count_losses(prepared, one), count_losses(_rounds(unit.privacy, unit.rounds, alone, one), one)
 
-        def losses_at(s: float, losses: LossCounts = losses) -> LossCounts:
-            return Counter({loss._replace(mu=loss.mu / s): count for loss, count in losses.items()})
+        def losses_at(s: float, fixed: LossCounts = fixed, losses: LossCounts = losses) -> LossCounts:
+            return fixed + Counter({loss._replace(mu=loss.mu / s): count for loss, count in losses.items()})
 
         # The search starts at the same point for every rate, so that a site, which has one rate, finds the same scale.
         scale[rates == rate] = calibrate_losses(losses_at, epsilon, delta, sampling.relation)
     return scale
+
+
+def _rounds(privacy_plan: PlansReleases, rounds: int, sampling: Sampling, nodes: npt.NDArray[np.int64]) -> list[Release]:
+    return [release for t in range(rounds) for release in privacy_plan.releases(t, nodes, sampling)]

@@ -6,18 +6,22 @@ from tacit.tasks.data.csv_table import CsvTable
 from tacit.tasks.data.dataset import Dataset, Normalise, datasets, normalised_records
 from tacit.tasks.data.files import DataFile
 from tacit.tasks.data.identifiers import looks_like_identifier
+from tacit.tasks.data.private_columns import RANGE_BINS, PrivateColumns, Ranges, with_ranges
 from tacit.tasks.data.split import Split, fitting_split
 from tacit.tasks.data.table_reader import open_table, read_table
 from tacit.tasks.data.table_schema import TableSchema
 from tacit.tasks.data.table_source import FrameTable, TableSource
 
 __all__ = [
+    "RANGE_BINS",
     "CsvTable",
     "DataFile",
     "Dataset",
     "DecimalMark",
     "FrameTable",
     "Normalise",
+    "PrivateColumns",
+    "Ranges",
     "Split",
     "TableSchema",
     "TableSource",
@@ -33,4 +37,5 @@ __all__ = [
     "open_table",
     "read_table",
     "user_files",
+    "with_ranges",
 ]

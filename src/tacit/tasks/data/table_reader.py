@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import TacitError
-from tacit.tasks.data.cells import DecimalMark
+from tacit.tasks.data.cells import DecimalMark, Floats
 from tacit.tasks.data.csv_table import CsvTable
 from tacit.tasks.data.files import existing
 from tacit.tasks.data.table_schema import TableSchema
@@ -35,10 +35,24 @@ def open_table(
     return CsvTable(path, columns, separator=separator, decimal=decimal, encoding=encoding)
 
 
+class TableRecords(NamedTuple):
+    """The records of a table.
+
+    Attributes:
+        x: The prepared records (M, width).
+        y: Their targets.
+        private: The numbers (M, k) of the k columns with a private range, in their own units; NaN for missing cells.
+    """
+
+    x: NDArray[np.float32]
+    y: NDArray[Any]
+    private: Floats
+
+
 def read_table(
     table: TableSource, schema: TableSchema, targets: bool = True, chunk_rows: int | None = None
-) -> tuple[NDArray[np.float32], NDArray[Any]]:
-    """Return the prepared records (M, width) and their targets.
+) -> TableRecords:
+    """Return the prepared records of a table and their targets.
 
     The number of records and the memory that they need are logged before the table is read. Cells are held as text for
     one chunk at a time.
@@ -46,7 +60,7 @@ def read_table(
     Args:
         table: The table.
         schema: Its columns.
-        targets: Whether the table has the target. Without it, as for a prediction, the second array is empty.
+        targets: Whether the table has the target. Without it, as for a prediction, `y` is empty.
         chunk_rows: The number of records that are read together. It does not change the result.
 
     Raises:
@@ -54,11 +68,13 @@ def read_table(
     """
     schema.check_columns(table.names, table.where, targets)
     columns, rows, target = schema.used_columns(targets), table.rows, schema.target
-    needed = rows * 4 * (schema.inputs[0] + math.prod(target.shape)) / 1e6
+    values, private_values = schema.inputs[0] + math.prod(target.shape), len(schema.private_columns)
+    needed = rows * (4 * values + 8 * private_values) / 1e6
     _log.info("Reading %s: %s records, %.3g MB in memory", table.where, f"{rows:,}", needed)
     try:
         x = np.zeros((rows, *schema.inputs), np.float32)
         y = np.zeros((rows, *target.shape) if targets else 0, np.int64 if target.classes else np.float32)
+        private = np.zeros((rows, private_values))
     except MemoryError:
         raise TacitError(f"{table.where} needs {needed:.3g} MB of memory, and so much is not free") from None
     start = 0
@@ -66,10 +82,11 @@ def read_table(
         locate = _Position(table, start)
         part = slice(start, start + len(chunk))
         x[part] = schema.prepare(chunk, table.decimal, locate)
+        private[part] = schema.private_numbers(chunk, table.decimal)
         if targets:
             y[part] = schema.targets(chunk, table.decimal, locate)
         start += len(chunk)
-    return x, y
+    return TableRecords(x, y, private)
 
 
 class _Position:
