@@ -72,5 +72,7 @@ def calibrate_noise(algorithm: Calibratable, sampling: Sampling, epsilon: float,
     return scale
 
 
-def _rounds(privacy_plan: PlansReleases, rounds: int, sampling: Sampling, nodes: npt.NDArray[np.int64]) -> list[Release]:
+def _rounds(
+    privacy_plan: PlansReleases, rounds: int, sampling: Sampling, nodes: npt.NDArray[np.int64]
+) -> list[Release]:
     return [release for t in range(rounds) for release in privacy_plan.releases(t, nodes, sampling)]

@@ -18,8 +18,8 @@ RANGES_PURPOSE = "column ranges"
 def column_histograms(task: Task, relation: Relation) -> Bounded:
     """Return each node's histograms of its private columns, over all its training records.
 
-    Every number is counted in one of `RANGE_BINS` bins of equal width, from −1 to 1 in the scaled column. The histograms
-    of k columns are one vector (n, k · bins). Missing cells are not counted.
+    Every number is counted in one of `RANGE_BINS` bins of equal width, from −1 to 1 in the scaled column. The
+    histograms of k columns are one vector per node, (n, k · bins). Missing cells are not counted.
 
     Privacy:
         The bins of a record depend on this record alone (`PrivateColumns.bins`), and a record belongs to one node. So a

@@ -121,7 +121,6 @@ class Records:
         shortened = replace(self.data, x=x * factors.view(-1, *[1] * (x.dim() - 1)))
         self._loader = BatchLoader(shortened, self.shards)
 
-
     def range_histograms(self) -> Tensor:
         """Return how many of each node's records are in each bin of its private columns, (n, columns × bins)."""
         private = self.data.private

@@ -42,7 +42,7 @@ def check_result(evidence: Evidence, found: AccountedPrivacy, findings: Findings
     result, facts = evidence.result, evidence.facts
     if result is None:
         return
-    expected = {"rounds": facts.rounds, "simulated": facts.simulated, "stopped": facts.stopped}
+    expected: dict[str, Any] = {"rounds": facts.rounds, "simulated": facts.simulated, "stopped": facts.stopped}
     expected["processes"] = facts.processes
     if facts.ranges and facts.rounds:  # an interrupted round 0 may have released them already
         expected["ranges"] = facts.ranges
