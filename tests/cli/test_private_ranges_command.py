@@ -54,7 +54,7 @@ def test_workers_find_the_same_ranges(tacit, config, tmp_path):
     for name in ("ranges", "privacy", "messages", "bytes"):
         assert several[name] == one[name]
     ledgers = [Ledger(Path(path, "ledger.sqlite")) for path in ("run", "run/rank-1", "whole")]
-    assert [next(each.releases()).purpose for each in ledgers] == ["column ranges"] * 3
+    assert [next(each.releases()).purpose for each in ledgers] == ["column histogram"] * 3
     models = [load_file(Path(path, "models.safetensors"))["models"] for path in ("run", "run/rank-1", "whole")]
     assert torch.allclose(torch.cat(models[:2]), models[2], rtol=0, atol=1e-6)
     for folder in ("run", "whole"):
@@ -63,7 +63,9 @@ def test_workers_find_the_same_ranges(tacit, config, tmp_path):
 
 
 def test_command_python_and_onnx_predict_with_the_released_ranges(tacit, config):
-    assert tacit("train", config, "--out", "run").code == 0
+    ended = tacit("train", config, "--out", "run")
+    assert ended.code == 0
+    assert "Privately released ranges: age " in ended.out
     new = patients(60, seed=1).drop(columns="outcome")
     new.to_csv("new.csv", index=False)
     assert tacit("predict", "run", "new.csv", "--out", "predictions.csv", "--proba").code == 0

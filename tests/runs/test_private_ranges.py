@@ -47,7 +47,7 @@ def test_the_target_is_for_ranges_and_training_together(tmp_path):
     run = built(tmp_path).go()
     releases = list(run.task.ledger.releases())
     assert [(each.step, each.purpose) for each in releases] == [
-        (0, "column ranges"),
+        (0, "column histogram"),
         *((t, "gradient") for t in range(6)),
     ]
     assert (releases[0].sampling.kind, releases[0].sampling.relation, releases[0].unit) == (
@@ -110,7 +110,7 @@ def test_every_sampling_and_relation_is_accounted(changes, tmp_path):
     run.go()
     first = next(run.task.ledger.releases())
     entries = 2 if first.sampling.relation == "add-remove" else 4
-    assert scales[0] == ("column ranges", pytest.approx(first.multipliers.max() * entries**0.5))
+    assert scales[0] == ("column histogram", pytest.approx(first.multipliers.max() * entries**0.5))
     assert 0.97 * 4 < run.privacy.guaranteed <= 4
     assert verify_plan(run)
 
@@ -129,7 +129,7 @@ def test_a_budget_refuses_the_ranges(tmp_path):
     assert (run.t, len(run.task.ledger)) == (0, 0)
     assert run.stopped.startswith("The privacy budget ε = 0.4, δ = 0.001 ends before step 0")
     run = built(tmp_path, algorithm=NOISY | {"sigma": 0.02}, privacy=spend | {"budget": 0.6}).go()
-    assert (run.t, [each.purpose for each in run.task.ledger.releases()]) == (0, ["column ranges"])
+    assert (run.t, [each.purpose for each in run.task.ledger.releases()]) == (0, ["column histogram"])
     assert run.privacy.guaranteed == pytest.approx(0.5, rel=0.01)
 
 
@@ -282,7 +282,7 @@ def test_interrupted_runs_resume_with_the_same_ranges(changes, verb, call, round
     assert interrupted(first, verb, calls).t == rounds
     with observed_releases(monkeypatch) as seen:
         resumed = built(tmp_path, out=first.out, resume=True, **quick).go()
-    assert ("column ranges" in [purpose for _, _, purpose, _ in seen]) == (rounds == 0)
+    assert ("column histogram" in [purpose for _, _, purpose, _ in seen]) == (rounds == 0)
     assert resumed.result()["ranges"] == whole.result()["ranges"]
     assert_same(resumed, whole)
     assert verify(first.out).differences == ()
@@ -324,7 +324,7 @@ def test_folders_are_verified_and_keep_the_ranges(tmp_path):
 
 def test_a_run_interrupted_before_its_first_round_is_verified(tmp_path):
     run = interrupted(built(tmp_path, out=tmp_path / "run", **SECRET), "mix", 1)
-    assert [each.purpose for each in run.task.ledger.releases()] == ["column ranges", "gradient"]
+    assert [each.purpose for each in run.task.ledger.releases()] == ["column histogram", "gradient"]
     assert verify(run.out).differences == ()
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tacit.errors import TacitError
-from tacit.privacy import Noise
+from tacit.privacy import Gaussian, Noise
 from tacit.tasks import Dataset, Model, TableSchema, Task, column_histograms, estimate_ranges, models, use_ranges
 
 COLUMNS = {
@@ -77,6 +77,19 @@ def test_the_sensitivity_covers_every_change_of_one_record(relation, bound):
     largest = float(torch.cdist(before, changed, compute_mode="donot_use_mm_for_euclid_dist").max())
     assert sensitivity.tolist() == [bound]
     assert largest == pytest.approx(bound, abs=1e-12)
+
+
+def test_the_noise_has_the_stated_scale():
+    task = task_of(draws(300), nodes=60)
+    exact = column_histograms(task, "add-remove")._value.clone()
+    task.ledger.close(0, "column histogram")
+    noised = Gaussian(3.0).release(column_histograms(task, "add-remove"))
+    noise = (noised - exact).flatten()
+    assert float(noise.std()) == pytest.approx(3 * math.sqrt(2), rel=0.02)
+    assert abs(float(noise.mean())) < 0.1
+    (release,) = task.ledger.releases()
+    assert (release.purpose, release.multipliers.tolist()) == ("column histogram", [3.0] * 60)
+    assert not task.ledger.unreleased
 
 
 def test_one_private_column_has_a_smaller_sensitivity():

@@ -11,7 +11,7 @@ from tacit.privacy import Bounded, Relation, Sampling
 from tacit.tasks.data import Ranges
 from tacit.tasks.task import Task
 
-RANGES_PURPOSE = "column ranges"
+RANGES_PURPOSE = "column histogram"
 """The purpose of the release in the ledger. It is made before round 0, and belongs to step 0."""
 
 

@@ -3,7 +3,8 @@
 A kind of column is registered under the key that declares it: `age = {range = [0, 110]}` is the kind "range".
 
 Privacy:
-    A column is prepared from its declaration and one cell at a time. Nothing is learnt from the records.
+    A column is prepared from its declaration and one cell at a time. Nothing is learnt from the records, except for a
+    range that a run has released with noise (`released`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The declared columns of a table, and how its records are prepared for a model.
 
 Privacy:
-    Columns, shapes and scales follow from the declaration alone. A record is prepared by itself: whatever one record
-    contains, the prepared values of all others and the number of records stay the same. Nothing is raised because of a
-    cell, except with `missing = "refuse"`, which is for people who check their own file.
+    Columns, shapes and scales follow from the declaration and from released ranges alone. A record is prepared by
+    itself: whatever one record contains, the prepared values of all others and the number of records stay the same.
+    Nothing is raised because of a cell, except with `missing = "refuse"`, which is for people who check their own file.
 """
 
 from __future__ import annotations
