@@ -45,6 +45,11 @@ def wrong():
 
 def undeclared():
     return Dataset.from_arrays(np.ones((100, 1, 8, 8)), np.arange(100) % 10)
+
+def private_range():
+    import pandas as pd
+    columns = {"age": {"range": "private", "within": [0, 9]}, "y": {"label": [0, 1]}}
+    return Dataset.from_frame(pd.DataFrame({"age": range(9), "y": 0}), columns)
 """
 
 
@@ -193,6 +198,11 @@ def test_named_labels(node):
         ({}, {"data": {"name": "own.py:wrong"}}, "own.py:wrong must return a Dataset"),
         ({}, {"data": {"name": "own.py:undeclared"}}, "the classes were learnt from the records"),
         ({"algorithm": {"name": "sgp"}, "privacy": {}}, {"data": {"name": "own.py:undeclared"}}, "classes were learnt"),
+        (
+            {},
+            {"data": {"name": "own.py:private_range"}},
+            r"age: range = \"private\" is .* only: declare range = \[low, high\]",
+        ),
         ({"batch": {"size": 500}}, {}, "batch.size is 500, but node 1 has only 200 records"),
         ({"privacy": {"epsilon": 2.0, "delta": 1e-3, "budget": 1.0}}, {}, "does not cover all 4 rounds"),
         ({"algorithm": {"name": "sgp"}}, {}, "SGP adds no noise"),

@@ -57,7 +57,7 @@ def read(path):
     """Records, targets, held-out records, and everything that was printed."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        x, y = read_table(open_table(path, schema), schema)
+        x, y, _ = read_table(open_table(path, schema), schema)
     return x, y, is_held_out(x, y, 0.3, "content", 0, "data"), [str(each.message) for each in caught]
 
 
@@ -107,9 +107,9 @@ def test_records_of_a_file_with_line_breaks_are_those_that_were_written(tmp_path
     written[5] = [cell.encode("utf-8", "replace").decode().replace("\x00", "") or "x" for cell in cells]
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([HEADER.split(","), *written])
-    x, _ = read_table(open_table(path, schema, multiline=True), schema)
+    x, *_ = read_table(open_table(path, schema, multiline=True), schema)
     write(path, ROWS)
-    expected, _ = read_table(open_table(path, schema), schema)
+    expected, *_ = read_table(open_table(path, schema), schema)
     assert x.shape == expected.shape
     np.testing.assert_array_equal(np.delete(x, 5, 0), np.delete(expected, 5, 0))
 
@@ -117,7 +117,7 @@ def test_records_of_a_file_with_line_breaks_are_those_that_were_written(tmp_path
 def test_a_cell_with_records_in_it_is_one_record(tmp_path):
     pasted = "\n".join(["pasted:", *ROWS, 'and "more"']).replace('"', '""')
     write(tmp_path / "records.csv", ROWS, f'30,F,2020-01-01,"{pasted}",yes'.encode())
-    x, y = read_table(open_table(tmp_path / "records.csv", schema, multiline=True), schema)
+    x, y, _ = read_table(open_table(tmp_path / "records.csv", schema, multiline=True), schema)
     assert x.shape == (12, *schema.inputs)
     assert y[5] == 1
 

@@ -92,7 +92,7 @@ def test_parquet_with_types(tmp_path, expected):
 def test_chunks_do_not_change_the_records(tmp_path, expected, chunk):
     path = tmp_path / "records.csv"
     FRAME.to_csv(path, index=False)
-    x, y = read_table(open_table(path, SCHEMA, multiline=True), SCHEMA, chunk_rows=chunk)
+    x, y, _ = read_table(open_table(path, SCHEMA, multiline=True), SCHEMA, chunk_rows=chunk)
     np.testing.assert_array_equal(x, expected[0])
     np.testing.assert_array_equal(y, expected[1])
     assert (x.dtype, y.dtype) == (np.float32, np.int64)

@@ -284,7 +284,7 @@ def test_columns_must_be_the_declared_ones():
 
 def test_a_private_range_is_scaled_by_its_public_bounds():
     schema = TableSchema.parse({"age": {"range": "private", "within": [0, 10]}, **LABEL})
-    assert schema.private_columns == ["age"]
+    assert list(schema.private_columns) == ["age"]
     assert schema.columns["age"].bounds == (0, 10)
     assert schema.prepare(pd.DataFrame({"age": [10, 99]})).tolist() == [[1], [1]]
     assert TableSchema.from_dict(schema.to_dict()) == schema

@@ -50,6 +50,8 @@ class Algorithm(ABC, Generic[S]):
         share: Patterns of the names of the parameters that nodes share; None shares all.
         local: Whether parameters that are not shared learn from gradients with the same noise ("private") or from
             exact ones ("exact").
+        ranges_noise: Noise multiplier of the private ranges of columns, which the run releases before round 0; None
+            without such columns. Set by the run.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("column-stochastic", "connected")
@@ -62,6 +64,7 @@ class Algorithm(ABC, Generic[S]):
     rounds: int = field(default=1, kw_only=True)
     share: tuple[str, ...] | None = field(default=None, kw_only=True)
     local: Literal["private", "exact"] = field(default="private", kw_only=True)
+    ranges_noise: float | None = field(default=None, kw_only=True, compare=False)
 
     @property
     @abstractmethod
@@ -173,4 +176,4 @@ class AlgorithmRegistry(Registry[Algorithm[Any]]):
         return tuple(key for key in getattr(made, "noise_parameters", ()) if key in known)
 
 
-algorithms = AlgorithmRegistry("algorithm", given=("rounds", "scale", "name"))
+algorithms = AlgorithmRegistry("algorithm", given=("rounds", "scale", "name", "ranges_noise"))

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import TacitError
-from tacit.privacy import Adversary, Array, Eavesdropper, Release, Sampling, Unit
-from tacit.tasks import Clip, Task
+from tacit.privacy import Adversary, Array, Eavesdropper, Gaussian, Release, Sampling, Unit
+from tacit.tasks import RANGES_PURPOSE, Clip, Task
 
 if TYPE_CHECKING:
     from tacit.algorithms.algorithm import Algorithm
@@ -62,6 +62,17 @@ class PrivacyPlan:
     def sampling(self, task: Task) -> Sampling:
         """How the records behind a release are sampled, as it is accounted."""
         return task.sampling
+
+    def preparation(self, nodes: Nodes, sampling: Sampling) -> list[Release]:
+        """Return what the given nodes release before round 0 to prepare their records: the ranges of columns.
+
+        The run releases it, and not the algorithm. It is computed from all records of a node.
+        """
+        noise = self.algorithm.ranges_noise
+        if noise is None:
+            return []
+        all_records = Sampling("none", np.ones(len(nodes)), sampling.relation)
+        return [Release(0, RANGES_PURPOSE, Gaussian(noise), all_records)]
 
     def releases(self, t: int, nodes: Nodes, sampling: Sampling) -> list[Release]:
         """Return what the given nodes release in round t, in order; `sampling` is that of `sampling(task)`."""

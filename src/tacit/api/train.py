@@ -47,6 +47,7 @@ def train(
     budget: float | None = None,
     population: str | None = None,
     population_budget: float | None = None,
+    ranges_epsilon: float | None = None,
     evaluate_every: int | None = None,
     out: str | Path | None = None,
     resume: bool = False,
@@ -93,6 +94,8 @@ def train(
             `epsilon`.
         population: With secret noise: the name of the population of these records. Declare it if they change.
         population_budget: With secret noise: refuse the run if all runs on the population would exceed this ε.
+        ranges_epsilon: With columns of range = "private": the part of `epsilon` for the release of their ranges. The
+            default is a tenth of `epsilon`.
         evaluate_every: Rounds between two evaluations; by default there are about 20 evaluations.
         out: A new folder for config, ledger, history, models, checkpoint and report. By default nothing is written.
         resume: Continue the run in `out` from its last checkpoint, with the same arguments as before. Other settings
@@ -119,7 +122,7 @@ def train(
     general = {"seed": seed, "noise": noise, "rounds": rounds, "evaluate_every": evaluate_every}
     batches = {"size": batch, "sampling": sampling, "relation": relation}
     goal: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "calibration": calibration, "budget": budget}
-    goal |= {"population": population, "population_budget": population_budget}
+    goal |= {"population": population, "population_budget": population_budget, "ranges_epsilon": ranges_epsilon}
     with python_errors():
         given = GivenParts(model, data, task, algorithm, graph, nodes, sharding)
         if epsilon is None and budget is None:

@@ -61,7 +61,8 @@ def audit(
         algorithm = replace(algorithm, share=("shared",))
     records, batch_size = _small_sizes(config)
     batch = config.batch.model_copy(update={"size": batch_size})
-    common: dict[str, Any] = {"privacy": config.privacy, "confidence": confidence, "seed": seed}
+    target = config.privacy.model_copy(update={"ranges_epsilon": None})  # the trials have no columns
+    common: dict[str, Any] = {"privacy": target, "confidence": confidence, "seed": seed}
     result = audit_algorithm(algorithm, batch, records, trials=trials, **common, progress=progress)
     opposed_trials = max(trials // 2, MIN_TRIALS)
     opposed = audit_algorithm(algorithm, batch, records, trials=opposed_trials, **common, other_gradient=-CANARY_SCALE)

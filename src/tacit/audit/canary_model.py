@@ -114,6 +114,8 @@ def plant_canaries(task: Task, included: Flags, node: int, relation: Relation) -
     is replaced by a record without gradient. For replace-one, its opposite replaces it.
     """
     data, count = task.data, len(included)
+    if data.private is not None:
+        raise TacitError('an audit in one run needs declared ranges: replace range = "private" by range = [low, high]')
     if data.target.kind != "class":
         raise TacitError(f"canaries need a task with classes, got targets of kind {data.target.kind}")
     model = CanaryModel(task.model, data.classes, count, relation)

@@ -216,7 +216,11 @@ def _other_records(data: Dataset, *, tokens: bool) -> Dataset:
         x = torch.where(data.x < largest, data.x + 1, data.x.clamp(max=0)) if largest > 0 else data.x + 1
     else:
         x = torch.randn(data.x.shape, generator=generator) * data.x.abs().max().clamp(min=1) + 0.5
-    return replace(data, x=x, y=_other_targets(data.y, data.target))
+    private = data.private
+    if private is not None:  # the numbers of columns whose range the run releases
+        numbers = torch.randn(private.train.shape, generator=generator, dtype=torch.float64) * 100
+        private = replace(private, train=numbers.numpy())
+    return replace(data, x=x, y=_other_targets(data.y, data.target), private=private)
 
 
 def _other_targets(y: Tensor, target: Target) -> Tensor:

@@ -132,5 +132,6 @@ def _config(what: str | None, settings: list[str], asked: Mapping[str, object]) 
         privacy = run.planned()
     planned = run.algorithm.privacy
     releases = plan(planned, run.rounds, planned.sampling(run.task), run.task.nodes)
-    solved = None if config.privacy.epsilon is None else float(releases[0].multipliers.max())
+    first = list(planned.releases(0, run.task.nodes, planned.sampling(run.task)))
+    solved = None if config.privacy.epsilon is None else float(first[0].multipliers.max())
     return AccountResult(privacy, releases, noise_multiplier=solved)

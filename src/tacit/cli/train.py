@@ -141,11 +141,15 @@ def _observers(ranks: ProcessGroup | None) -> list[Observer]:
 
 
 def _print_result(run: Run, verbose: bool) -> None:
+    from tacit.runs import released_ranges
+
     if run.stopped:
         print_line(f"Stopped: {run.stopped}")
     nodes = run.network.graph.nodes
     print_line(f"{run.algorithm.title}, {nodes} nodes, {run.t} rounds: {run.utility.headline}")
     print_line(run.privacy.line)
+    if ranges := [f"{name} {low:.4g} to {high:.4g}" for name, (low, high) in released_ranges(run.task).items()]:
+        print_line(f"Privately released ranges: {', '.join(ranges)}")
     if run.task.noise.simulated and run.privacy.guaranteed is not None:
         print_line(simulation_line(run.config["seed"]))
     if not run.task.noise.simulated and run.task.data.split is not None and len(run.task.data.test_y):

@@ -47,6 +47,10 @@ class GraphPrivacyPlan:
         """Return the mechanism of every release by the given clients."""
         return Exact() if self.method.noise is None else Gaussian(select_nodes(self.method.noise, nodes))
 
+    def preparation(self, nodes: Nodes, sampling: Sampling) -> Iterable[Release]:
+        """Return what the given clients release before round 0: nothing."""
+        return ()
+
     def releases(self, t: int, nodes: Nodes, sampling: Sampling) -> Iterable[Release]:
         """Return what the given clients release in round t."""
         if self.method.release == "rounds" or self.method.noise is None:

@@ -29,7 +29,7 @@ from tacit.privacy.mechanisms import (
     Unproven,
     mechanisms,
 )
-from tacit.privacy.planning import PlansReleases, calibrate_noise, plan
+from tacit.privacy.planning import PlansReleases, calibrate_noise, plan, plan_of_round
 from tacit.privacy.private_files import read_bytes, write_private_file
 from tacit.privacy.recorded_runs import RecordedRun, RecordsTotal, total_of_runs
 from tacit.privacy.records_ledger import RecordsLedger
@@ -107,6 +107,7 @@ __all__ = [
     "open_noise",
     "outside_parts",
     "plan",
+    "plan_of_round",
     "read_bytes",
     "read_ledger",
     "rounded_down",

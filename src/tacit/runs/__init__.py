@@ -47,6 +47,7 @@ from tacit.runs.prediction import (
 )
 from tacit.runs.privacy_meter import PrivacyMeter, finite_or_none
 from tacit.runs.privacy_target import apply_privacy_target
+from tacit.runs.private_ranges import released_ranges
 from tacit.runs.progress import ProgressBar, progress_counter
 from tacit.runs.recorded_facts import RecordedFacts
 from tacit.runs.resolved_config import resolved_config
@@ -125,6 +126,7 @@ __all__ = [
     "record_files",
     "record_run_start",
     "record_start",
+    "released_ranges",
     "require_files",
     "reserve_records",
     "resolved_config",

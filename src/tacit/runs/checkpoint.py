@@ -15,6 +15,8 @@ from tacit.errors import TacitError
 from tacit.networks import Coordinator, Traffic
 from tacit.privacy import Ledger
 from tacit.runs import storage
+from tacit.runs.private_ranges import restore_ranges
+from tacit.tasks import Task
 
 FILE = storage.CHECKPOINT_FILE
 PREVIOUS = "previous.safetensors"  # of a run over several processes, in case not all of them wrote the last one
@@ -75,6 +77,18 @@ class Checkpoint:
         counters = {key: facts[key] for key in ("t", "steps", "draws")}
         traffic = Traffic(**{**facts["traffic"], "by_node": np.array(facts["traffic"]["by_node"])})
         return Checkpoint(state=replace(self.state, **tensors), traffic=traffic, **counters)
+
+    def rewind(self, task: Task) -> None:
+        """Take a task back to this checkpoint: its draws, its records as they were scaled, and its ledger.
+
+        Releases with secret noise stay in the ledger. With a stored key they are repeated; otherwise they cannot be.
+        """
+        task.draws = self.draws
+        restore_ranges(task, self.t)
+        if task.noise.simulated:
+            task.ledger.rewind(self.steps)
+        elif task.noise.reproducible:
+            task.ledger.repeat(self.steps)
 
     def check_ledger(self, ledger: Ledger, folder: Path) -> None:
         """Refuse a ledger with fewer steps than the run: it would report too little ε."""

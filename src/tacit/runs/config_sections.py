@@ -86,6 +86,7 @@ class PrivacyTarget(ConfigSection):
     """The privacy to reach: noise is calibrated for `epsilon`, and a release that would exceed `budget` is refused.
 
     Without `budget`, a guaranteed `epsilon` is also the budget. `population_budget` is for all runs on a `population`.
+    `ranges_epsilon` is the part of `epsilon` for the release of private ranges of columns, by default a tenth of it.
     """
 
     epsilon: float | None = Field(default=None, gt=0, allow_inf_nan=False)
@@ -94,6 +95,7 @@ class PrivacyTarget(ConfigSection):
     budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     population: str | None = None
     population_budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    ranges_epsilon: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
 
 class CostModel(ConfigSection):

@@ -66,7 +66,8 @@ class PrivacyMeter:
         sampling = privacy.sampling(task)
         first = privacy.releases(0, task.nodes, sampling)
         if not any(release.mechanism.loss is NO_PRIVACY for release in first):
-            task.data.check_public_facts(sampling.relation)
+            released = self.algorithm.ranges_noise is not None
+            task.data.check_public_facts(sampling.relation, releases_ranges=released)
 
     def claim(self, rounds: int) -> float | None:
         """The ε that the formula of the paper claims after `rounds` rounds."""

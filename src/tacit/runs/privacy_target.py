@@ -9,6 +9,7 @@ from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.privacy import NO_PRIVACY, Budget, calibrate_noise, no_guarantee_reason, plan
 from tacit.runs.config_sections import PrivacyTarget
+from tacit.runs.private_ranges import plan_ranges
 from tacit.tasks import Task
 
 
@@ -17,14 +18,15 @@ def apply_privacy_target(
 ) -> tuple[Algorithm[Any], Budget | None]:
     """Return the algorithm with the noise that reaches the target on the task's nodes, and the budget to enforce.
 
-    The noise is calibrated for the algorithm's own rounds. An extended run has more `rounds`, of which the budget
-    admits what fits.
+    The noise is calibrated for the algorithm's own rounds, beside the release of private ranges of columns. An extended
+    run has more `rounds`, of which the budget admits what fits.
 
     Raises:
         TacitError: The algorithm cannot run under a budget: it plans no releases, or releases without proven noise.
     """
     algorithm, nodes = _bind(algorithm, task, graph), task.nodes
     sampling, limit = algorithm.privacy.sampling(task.without_records(gradients=False)), target.budget
+    algorithm = plan_ranges(algorithm, task, target, sampling.relation)
     if target.epsilon is not None:
         if target.calibration == "guaranteed":
             scale = calibrate_noise(algorithm, sampling, target.epsilon, target.delta)

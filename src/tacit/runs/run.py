@@ -23,6 +23,7 @@ from tacit.runs.metrics import Evaluation, Utility
 from tacit.runs.observer import Observer, Row
 from tacit.runs.prediction import TrainedModel, mean_parameters, trained_in_memory
 from tacit.runs.privacy_meter import PrivacyMeter, finite_or_none
+from tacit.runs.private_ranges import release_ranges
 from tacit.runs.resolved_config import evaluation_interval
 from tacit.runs.run_result import run_result
 from tacit.runs.secret_noise import reserve_records
@@ -125,6 +126,8 @@ class Run(EvaluatedRun):
                 observer.on_start(self)
             self._evaluate_if_due()
             while self._begins():
+                if self.t == 0:
+                    release_ranges(self.task, self.algorithm, self.network)
                 task = self.task.without_records()
                 state = self.algorithm.round(self.t, self.checkpoint.state, task, self.network)
                 self.checkpoint = self._after(self.t + 1, state)
@@ -170,16 +173,10 @@ class Run(EvaluatedRun):
         return run_result(self, self._now())
 
     def return_to(self, checkpoint: Checkpoint) -> None:
-        """Forget what was done after `checkpoint`: the same seed or key will do it again, bit for bit.
-
-        Releases with secret noise stay in the ledger. With a stored key they are repeated; otherwise they cannot be.
-        """
-        self.checkpoint, self.task.draws = checkpoint, checkpoint.draws
+        """Forget what was done after `checkpoint`: the same seed or key will do it again, bit for bit."""
+        self.checkpoint = checkpoint
         self.network.traffic = replace(checkpoint.traffic)
-        if self.task.noise.simulated:
-            self.task.ledger.rewind(checkpoint.steps)
-        elif self.task.noise.reproducible:
-            self.task.ledger.repeat(checkpoint.steps)
+        checkpoint.rewind(self.task)
         self._meter = self._new_meter()
 
     def _finish(self) -> None:

@@ -179,10 +179,10 @@ def input_digests(run: Run) -> dict[str, str]:
 
 def record_digests(task: Task) -> dict[str, str]:
     """Digests of the records and shards of the hosted nodes. Only the holder of a secret key can test a guess."""
-    data, shards = task.data, [task.nodes, task.sizes, *task.shards]
+    data, private, shards = task.data, task.data.private, [task.nodes, task.sizes, *task.shards]
     arrays = {
-        "training records": [data.x.numpy(), data.y.numpy()],
-        "test records": [data.test_x.numpy(), data.test_y.numpy()],
+        "training records": [data.x.numpy(), data.y.numpy(), *([] if private is None else [private.train])],
+        "test records": [data.test_x.numpy(), data.test_y.numpy(), *([] if private is None else [private.test])],
         "shards": [np.concatenate(shards).astype(np.int64)],
     }
     return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tacit.runs.observer import Row
+from tacit.runs.private_ranges import released_ranges
 
 if TYPE_CHECKING:
     from tacit.runs.run import Run
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 def run_result(run: Run, now: Row) -> dict[str, Any]:
     """Return the result of a run as `--json` prints it; `now` is its last evaluation."""
-    traffic = run.coordinator.total_traffic(run.network)
+    traffic, ranges = run.coordinator.total_traffic(run.network), released_ranges(run.task)
     return {
         "algorithm": run.algorithm.title,
         "accuracy": now.get("accuracy"),
@@ -26,6 +27,7 @@ def run_result(run: Run, now: Row) -> dict[str, Any]:
         "seconds": now["wall_seconds"],
         "out": None if run.out is None else str(run.out),
         "stopped": run.stopped,
+        **({"ranges": ranges} if ranges else {}),
         "simulated": run.task.noise.simulated,
         "privacy": run.privacy.as_dict(),
     }

@@ -3,12 +3,14 @@
 from tacit.tasks import content_shards  # noqa: F401 (registers its shardings)
 from tacit.tasks.clip import Clip
 from tacit.tasks.clipping import ClipNorm, clip_norms
+from tacit.tasks.column_ranges import RANGES_PURPOSE, column_histograms, use_ranges
 from tacit.tasks.data import (
     CsvTable,
     Dataset,
     DecimalMark,
     FrameTable,
     Normalise,
+    Ranges,
     Split,
     TableSchema,
     TableSource,
@@ -30,12 +32,14 @@ from tacit.tasks.inspection import TableCheck, TableDraft, check_table, draft_ta
 from tacit.tasks.layout import Layout, join
 from tacit.tasks.model import Model
 from tacit.tasks.models import Forward, models, tensor_output
+from tacit.tasks.range_estimate import estimate_ranges
 from tacit.tasks.sampling import Sampler
 from tacit.tasks.shards import STABLE_FOR, shards
 from tacit.tasks.target import Label, Target, TargetKind
 from tacit.tasks.task import Task
 
 __all__ = [
+    "RANGES_PURPOSE",
     "STABLE_FOR",
     "Binary",
     "Classification",
@@ -55,6 +59,7 @@ __all__ = [
     "MultiLabel",
     "Normalise",
     "Predictions",
+    "Ranges",
     "Regression",
     "Sampler",
     "Split",
@@ -67,9 +72,11 @@ __all__ = [
     "Task",
     "check_table",
     "clip_norms",
+    "column_histograms",
     "datasets",
     "default_head",
     "draft_table",
+    "estimate_ranges",
     "fitting_split",
     "heads",
     "join",
@@ -86,4 +93,5 @@ __all__ = [
     "read_table",
     "shards",
     "tensor_output",
+    "use_ranges",
 ]

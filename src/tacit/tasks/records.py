@@ -15,7 +15,7 @@ from tacit.errors import TacitError
 from tacit.privacy import Draw
 from tacit.tasks.batch_loader import BatchLoader
 from tacit.tasks.clip import Clip
-from tacit.tasks.data import Dataset
+from tacit.tasks.data import RANGE_BINS, Dataset, Ranges, with_ranges
 from tacit.tasks.model import Model
 
 
@@ -30,6 +30,7 @@ class Records:
     def __init__(self, model: Model, data: Dataset, shards: Sequence[npt.NDArray[np.int64]]) -> None:
         self._model, self.data, self.shards = model, data, shards
         self._loader = BatchLoader(data, shards)
+        self._longest: float | None = None
 
     def of_nodes(self, rows: Sequence[int]) -> tuple[Dataset, list[npt.NDArray[np.int64]]]:
         """Return copies of some nodes' records, and their shards in it."""
@@ -125,11 +126,29 @@ class Records:
 
         Norms up to 1e-6 above it count as rounding errors: such records stay as they are, bit for bit.
         """
-        x = self.data.x
+        self._longest, x = longest, self.data.x
         norms = torch.linalg.vector_norm(x.flatten(1), dim=1, dtype=torch.float64)
         factors = torch.where(norms > longest * (1 + 1e-6), longest / norms, 1.0).to(x.dtype)
         shortened = replace(self.data, x=x * factors.view(-1, *[1] * (x.dim() - 1)))
         self._loader = BatchLoader(shortened, self.shards)
+
+    def range_histograms(self) -> Tensor:
+        """Return how many of each node's records are in each bin of its private columns, (n, columns × bins)."""
+        private = self.data.private
+        assert private is not None
+        records, sizes = np.concatenate(self.shards), [len(shard) for shard in self.shards]
+        bins = private.bins()[records]
+        histogram = np.repeat(np.arange(len(sizes)), sizes)[:, None] * bins.shape[1] + np.arange(bins.shape[1])
+        places = (histogram * RANGE_BINS + bins)[bins >= 0]
+        counts = np.bincount(places, minlength=len(sizes) * bins.shape[1] * RANGE_BINS)
+        return torch.from_numpy(counts.astype(np.float64)).view(len(sizes), -1)
+
+    def use_ranges(self, ranges: Ranges | None) -> None:
+        """Scale the private columns of all records by released ranges; None: as before the release."""
+        self.data = with_ranges(self.data, ranges)
+        self._loader = BatchLoader(self.data, self.shards)
+        if self._longest is not None:
+            self.limit_lengths(self._longest)
 
 
 def refuse_gradient(*args: object, **kwargs: object) -> NoReturn:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tacit.graphs import Graph
 from tacit.privacy import Release, declares
+from tacit.tasks import RANGES_PURPOSE
 
 if TYPE_CHECKING:
     from tacit.algorithms import Algorithm
@@ -51,6 +52,8 @@ def mixing_rounds(
     """Group the rounds behind these releases, or return the reason why no mixing bound applies to them."""
     if any(release.unit != "record" for release in releases):
         return f"no mixing bound is known for whole nodes, the unit of {algorithm.title}"
+    if any(release.purpose == RANGES_PURPOSE for release in releases):
+        return "the ranges of columns are released as well, for which no mixing bound is known"
     if not declares(algorithm, "mixes_only") or any(
         algorithm.privacy.mixing_only_clip(t) is None for t in range(len(releases))
     ):

@@ -42,8 +42,10 @@ def check_result(evidence: Evidence, found: AccountedPrivacy, findings: Findings
     result, facts = evidence.result, evidence.facts
     if result is None:
         return
-    expected = {"rounds": facts.rounds, "simulated": facts.simulated, "stopped": facts.stopped}
+    expected: dict[str, Any] = {"rounds": facts.rounds, "simulated": facts.simulated, "stopped": facts.stopped}
     expected["processes"] = facts.processes
+    if facts.ranges and facts.rounds:  # an interrupted round 0 may have released them already
+        expected["ranges"] = facts.ranges
     if not evidence.is_site:
         expected["nodes"] = sum(part.facts.nodes[1] for part in evidence.ledgers)
     _compare(storage.RESULT_FILE, expected, result, findings)
@@ -143,6 +145,9 @@ def check_model(evidence: Evidence, found: AccountedPrivacy, findings: Findings)
     expected = {"covered": covered, "guaranteed": found.guaranteed if covered else None, "delta": evidence.facts.delta}
     expected["simulated"] = evidence.facts.simulated
     _compare(path.name, {"rounds": evidence.facts.rounds}, file.description.model_dump(), findings)
+    columns = (file.description.table or {}).get("columns", {})
+    for name, released in (evidence.facts.ranges if evidence.facts.rounds else {}).items():
+        _compare(f"{path.name}: column {name}", {"released": released}, columns.get(name, {}), findings)
     _compare(f"{path.name}: privacy", expected, stated.model_dump(), findings)
     may_cover = found.guaranteed is not None and found.statement.get("covers_models", True) is True
     findings.expect(

@@ -11,7 +11,7 @@ import numpy as np
 
 from tacit.errors import TacitError
 from tacit.graphs import weights_digest
-from tacit.privacy import Privacy, Release, plan
+from tacit.privacy import Privacy, Release, plan, plan_of_round
 from tacit.runs.build import from_config
 from tacit.runs.config import Config, saved_settings
 from tacit.runs.config_sections import PART_SECTIONS, PYTHON_OBJECT_PREFIX
@@ -89,7 +89,8 @@ class RebuiltRun:
             if not planned and part.releases:
                 findings.unchecked.append(f"plan: {self.run.algorithm.title} does not plan its releases")
                 return
-            partial = list(privacy.releases(facts.rounds or 0, nodes, sampling)) if facts.stopped is not None else []
+            stopped, last = facts.stopped is not None, facts.rounds or 0
+            partial = plan_of_round(privacy, last, sampling, nodes) if stopped else []
             _check_part(part, planned, partial, findings)
         findings.checked.append("the releases are those that the config plans, with the same noise and sampling")
 

@@ -8,12 +8,14 @@ from tacit.tasks.data.dataset import Dataset, Normalise, datasets, normalised_re
 from tacit.tasks.data.files import DataFile
 from tacit.tasks.data.identifiers import looks_like_identifier
 from tacit.tasks.data.node_records import join_datasets, join_nodes
+from tacit.tasks.data.private_columns import RANGE_BINS, PrivateColumns, Ranges, with_ranges
 from tacit.tasks.data.split import Split, fitting_split
 from tacit.tasks.data.table_reader import open_table, read_table
 from tacit.tasks.data.table_schema import TableSchema
 from tacit.tasks.data.table_source import FrameTable, TableSource
 
 __all__ = [
+    "RANGE_BINS",
     "CategoryColumn",
     "CsvTable",
     "DataFile",
@@ -21,6 +23,8 @@ __all__ = [
     "DecimalMark",
     "FrameTable",
     "Normalise",
+    "PrivateColumns",
+    "Ranges",
     "Split",
     "TableSchema",
     "TableSource",
@@ -38,4 +42,5 @@ __all__ = [
     "open_table",
     "read_table",
     "user_files",
+    "with_ranges",
 ]

@@ -3,7 +3,8 @@
 A kind of column is registered under the key that declares it: `age = {range = [0, 110]}` is the kind "range".
 
 Privacy:
-    A column is prepared from its declaration and one cell at a time. Nothing is learnt from the records.
+    A column is prepared from its declaration and one cell at a time. Nothing is learnt from the records, except for a
+    range that a run has released with noise (`released`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tacit.errors import TacitError, unknown
 from tacit.registry import Registry
 from tacit.tasks.data.categories import Category, check_different, positions
 from tacit.tasks.data.cells import DecimalMark, Floats, day_of, days, numbers, text_of
+from tacit.tasks.data.scaling import number_at, scaled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,37 +103,71 @@ class NumberColumn(InputColumn):
 
     Attributes:
         range: The smallest and the largest number; "private" releases a range inside `within` privately.
-        scale: "log" maps log(1 + x − low) instead of x, for numbers of very different size.
+        scale: "log" maps log(1 + x − low) instead of x, for numbers of very different size. Of a private range, low is
+            the lower end of `within`.
         within: The public bounds of a private range.
+        released: The private range that a run has released. It is public then.
     """
 
     range: Range
     scale: Literal["linear", "log"] = "linear"
     within: Interval | None = None
+    released: Interval | None = None
 
     def __post_init__(self) -> None:
-        if self.private and self.within is None:
+        private = self.range == "private"
+        if private and self.within is None:
             raise TacitError('range = "private" needs public bounds: set within = [low, high]')
-        if not self.private and self.within is not None:
-            raise TacitError('within has an effect only with range = "private": remove it')
+        for key in ("within", "released"):
+            if not private and getattr(self, key) is not None:
+                raise TacitError(f'{key} has an effect only with range = "private": remove it')
+        if self.released is not None:
+            low, high = self._outer
+            first, last = self._released_positions
+            if not (low <= self.released[0] and self.released[1] <= high and first < last):
+                raise TacitError(f"released = {list(self.released)} must be a range inside within = {[low, high]}")
 
     @property
     def private(self) -> bool:
-        """Whether the range is a private release."""
-        return self.range == "private"
+        """Whether the range must still be released."""
+        return self.range == "private" and self.released is None
 
     @property
     def bounds(self) -> tuple[float, float]:
         """The numbers that are mapped to −1 and 1."""
-        bounds = self.within if self.range == "private" else self.range
-        assert bounds is not None
-        return bounds
+        return self.released or self._outer
 
     def features(self, name: str) -> list[str]:
         return [name]
 
     def prepare(self, cells: pd.Series, decimal: DecimalMark) -> tuple[Floats, Valid]:
-        return _scaled(numbers(cells, decimal), *self.bounds, log=self.scale == "log")
+        return self.prepare_numbers(numbers(cells, decimal))
+
+    def prepare_numbers(self, values: Floats) -> tuple[Floats, Valid]:
+        """Return what `prepare` returns for cells with these numbers; NaN is a missing cell."""
+        positions, valid = scaled(values, *self._outer, log=self.scale == "log")
+        if self.released is None:
+            return positions, valid
+        inside, _ = scaled(positions[:, 0], *self._released_positions)
+        return np.where(valid[:, None], inside, 0.0), valid
+
+    def number_at(self, position: float) -> float:
+        """Return the number at a position in [−1, 1] of the declared range or of `within`."""
+        return number_at(position, *self._outer, log=self.scale == "log")
+
+    @property
+    def _outer(self) -> tuple[float, float]:
+        """The range as declared; of a private one, `within`."""
+        outer = self.within if self.range == "private" else self.range
+        assert outer is not None
+        return outer
+
+    @property
+    def _released_positions(self) -> tuple[float, float]:
+        """The released range as positions in [−1, 1] of `within`."""
+        assert self.released is not None
+        (first,), (last,) = scaled(np.array(self.released), *self._outer, log=self.scale == "log")[0]
+        return float(first), float(last)
 
 
 @column_kinds.register("date")
@@ -158,7 +194,7 @@ class DateColumn(InputColumn):
 
     def prepare(self, cells: pd.Series, decimal: DecimalMark) -> tuple[Floats, Valid]:
         first, last = (day_of(end) for end in self.date)
-        return _scaled(days(cells, self.format), first, last)
+        return scaled(days(cells, self.format), first, last)
 
 
 @column_kinds.register("categories")
@@ -183,7 +219,7 @@ def parse_column(name: str, declared: Any) -> Column:
     """Return the column that a value of `[data.columns]` declares.
 
     >>> parse_column("age", {"range": [0, 110]})
-    NumberColumn(missing=None, range=(0.0, 110.0), scale='linear', within=None)
+    NumberColumn(missing=None, range=(0.0, 110.0), scale='linear', within=None, released=None)
     >>> parse_column("age", {"rnge": [0, 110]})
     Traceback (most recent call last):
     tacit.errors.TacitError: column age: unknown declaration "rnge"; did you mean "range"?
@@ -203,14 +239,3 @@ def parse_column(name: str, declared: Any) -> Column:
         return column_kinds.build(keys[0], declared)
     except TacitError as error:
         raise TacitError(f"column {name}: {error}") from None
-
-
-def _scaled(values: Floats, low: float, high: float, log: bool = False) -> tuple[Floats, Valid]:
-    """Return numbers as one column, [low, high] mapped to [−1, 1] and missing ones 0, and which are not missing."""
-    valid = ~np.isnan(values)
-    clamped = np.clip(np.where(valid, values, low), low, high)
-    if log:
-        scaled = 2 * np.log1p(clamped - low) / math.log1p(high - low) - 1
-    else:
-        scaled = (2 * clamped - (low + high)) / (high - low)
-    return np.where(valid, np.clip(scaled, -1, 1), 0.0)[:, None], valid

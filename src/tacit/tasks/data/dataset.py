@@ -14,8 +14,9 @@ from tacit.registry import Registry
 from tacit.tasks.data import checks
 from tacit.tasks.data.checks import Values
 from tacit.tasks.data.columns import Missing
-from tacit.tasks.data.split import Split, fitting_split, is_held_out, separate
-from tacit.tasks.data.table_reader import read_table
+from tacit.tasks.data.private_columns import PrivateColumns
+from tacit.tasks.data.split import Split, fitting_split, is_held_out
+from tacit.tasks.data.table_parts import table_parts
 from tacit.tasks.data.table_schema import TableSchema
 from tacit.tasks.data.table_source import FrameTable, TableSource
 from tacit.tasks.target import Label, Target
@@ -37,6 +38,7 @@ class Dataset:
         split: How test records were held out of the records; None: they were given.
         schema: The declared columns of the table from which the records were prepared; None: they were no table.
         normalise: How every record was divided by its own norm; see `normalised`.
+        private: The columns of the table whose range is a private release; None without such columns.
 
     >>> Dataset.from_arrays([[0.0], [1.0], [2.0], [3.0]], ["no", "no", "yes", "yes"], labels=["no", "yes"])
     Dataset data: 3 records of (1,) in 2 classes, 1 for testing
@@ -55,6 +57,7 @@ class Dataset:
     split: Split | None = None
     schema: TableSchema | None = None
     normalise: Normalise = "none"
+    private: PrivateColumns | None = None
 
     def __post_init__(self) -> None:
         target = self.target
@@ -95,7 +98,8 @@ class Dataset:
     def subset(self, records: npt.NDArray[np.int64]) -> "Dataset":
         """Return a data set with copies of these training records; the test set stays the same."""
         index = torch.from_numpy(records)
-        return replace(self, x=self.x[index], y=self.y[index])
+        private = None if self.private is None else self.private.subset(records)
+        return replace(self, x=self.x[index], y=self.y[index], private=private)
 
     @classmethod
     def from_arrays(
@@ -195,30 +199,24 @@ class Dataset:
         cls, table: TableSource, schema: TableSchema, test: float | TableSource, seed: int, name: str, split: Split
     ) -> "Dataset":
         """Create a data set from a table. The arguments are those of `from_frame`."""
-        train, codes = read_table(table, schema)
-        if not len(train):
-            raise TacitError(f"data set {name}: there are no records")
-        if isinstance(test, TableSource):
-            parts, by = (train, codes, *read_table(test, schema)), None
-        else:
-            parts, by = separate(train, codes, is_held_out(train, codes, test, split, seed, name)), split
-        x, y, test_x, test_y = map(torch.from_numpy, parts)
-        return cls(name, x, y, test_x, test_y, target=schema.target, split=by, schema=schema)
+        parts = table_parts(table, schema, test, seed, name, split)
+        return cls(name, target=schema.target, schema=schema, **parts._asdict())
 
-    def check_public_facts(self, relation: Relation) -> None:
+    def check_public_facts(self, relation: Relation, *, releases_ranges: bool = False) -> None:
         """Raise if the classes, or the side of a record (training or test), depend on other records.
 
         Neighbouring data sets under `relation` would then differ in more than one record, and no guarantee would hold.
+        Private ranges need a run that releases them.
         """
         if not self.declared:
             raise self._error(
                 "the classes were learnt from the records, so no privacy can be guaranteed: declare them with "
                 "labels=[...] (in a config: data.labels = [...])"
             )
-        if self.schema is not None and self.schema.private_columns:
+        if self.schema is not None and self.schema.private_columns and not releases_ranges:
             raise self._error(
-                f'column {self.schema.private_columns[0]}: range = "private" needs a private release of the range, '
-                "which this version does not make: declare range = [low, high]"
+                f'column {next(iter(self.schema.private_columns))}: range = "private" is released by tacit train and '
+                "tacit.train only: declare range = [low, high]"
             )
         if self.split not in (None, fitting := fitting_split(relation)):
             raise self._error(

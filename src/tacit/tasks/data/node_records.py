@@ -13,6 +13,7 @@ from tacit.errors import TacitError
 from tacit.tasks.data import checks
 from tacit.tasks.data.checks import Values
 from tacit.tasks.data.dataset import Dataset
+from tacit.tasks.data.private_columns import joined_columns
 from tacit.tasks.data.split import Split, is_held_out
 from tacit.tasks.target import Label, Target
 
@@ -81,7 +82,9 @@ def join_datasets(parts: Sequence[Dataset]) -> tuple[Dataset, Shards]:
         torch.cat([getattr(part, field) for part in parts]) for field in ("x", "y", "test_x", "test_y")
     )
     declared, split = all(part.declared for part in parts), next(iter(splits), None)
-    whole = replace(first, x=x, y=y, test_x=test_x, test_y=test_y, declared=declared, split=split)
+    columns = [part.private for part in parts if part.private is not None]
+    private = joined_columns(columns) if columns else None
+    whole = replace(first, x=x, y=y, test_x=test_x, test_y=test_y, declared=declared, split=split, private=private)
     return whole, _shards(np.repeat(np.arange(len(parts)), [len(part.y) for part in parts]), len(parts))
 
 

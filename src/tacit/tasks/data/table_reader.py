@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import TacitError
-from tacit.tasks.data.cells import DecimalMark
+from tacit.tasks.data.cells import DecimalMark, Floats
 from tacit.tasks.data.csv_table import CsvTable
 from tacit.tasks.data.files import existing
 from tacit.tasks.data.table_schema import TableSchema
@@ -37,10 +37,24 @@ def open_table(
     return CsvTable(path, columns, separator=separator, decimal=decimal, encoding=encoding, multiline=multiline)
 
 
+class TableRecords(NamedTuple):
+    """The records of a table.
+
+    Attributes:
+        x: The prepared records (M, width).
+        y: Their targets.
+        private: The numbers (M, k) of the k columns with a private range, in their own units; NaN for missing cells.
+    """
+
+    x: NDArray[np.float32]
+    y: NDArray[Any]
+    private: Floats
+
+
 def read_table(
     table: TableSource, schema: TableSchema, targets: bool = True, chunk_rows: int | None = None
-) -> tuple[NDArray[np.float32], NDArray[Any]]:
-    """Return the prepared records (M, width) and their targets.
+) -> TableRecords:
+    """Return the prepared records of a table and their targets.
 
     The number of records and the memory that they need are logged before the table is read. Cells are held as text for
     one chunk at a time.
@@ -48,7 +62,7 @@ def read_table(
     Args:
         table: The table.
         schema: Its columns.
-        targets: Whether the table has the target. Without it, as for a prediction, the second array is empty.
+        targets: Whether the table has the target. Without it, as for a prediction, `y` is empty.
         chunk_rows: The number of records that are read together. It does not change the result.
 
     Raises:
@@ -61,6 +75,7 @@ def read_table(
     try:
         x = np.zeros((rows, *schema.inputs), np.float32)
         y = np.zeros((rows, *target.shape) if targets else 0, np.int64 if target.classes else np.float32)
+        private = np.zeros((rows, len(schema.private_columns)))
     except MemoryError:
         raise TacitError(f"{table.where} needs about {needed:.3g} MB of memory, and so much is not free") from None
     start = 0
@@ -68,15 +83,17 @@ def read_table(
         locate = _Position(table, start)
         part = slice(start, start + len(chunk))
         x[part] = schema.prepare(chunk, table.decimal, locate)
+        private[part] = schema.private_numbers(chunk, table.decimal)
         if targets:
             y[part] = schema.targets(chunk, table.decimal, locate)
         start += len(chunk)
-    return x, y
+    return TableRecords(x, y, private)
 
 
 def _memory(rows: int, schema: TableSchema, columns: int) -> int:
     """The bytes that a table needs while it is read: twice its records, for the split, and one chunk of text."""
     record = 4 * schema.inputs[0] + (8 if schema.target.classes else 4) * math.prod(schema.target.shape)
+    record += 8 * len(schema.private_columns)
     return 2 * rows * record + _BYTES_PER_CELL * min(rows * columns, _CELLS_PER_CHUNK)
 
 

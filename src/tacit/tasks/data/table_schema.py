@@ -1,15 +1,15 @@
 """The declared columns of a table, and how its records are prepared for a model.
 
 Privacy:
-    Columns, shapes and scales follow from the declaration alone. A record is prepared by itself: whatever one record
-    contains, the prepared values of all others and the number of records stay the same. Nothing is raised because of a
-    cell, except with `missing = "refuse"`, which is for people who check their own file.
+    Columns, shapes and scales follow from the declaration and from released ranges alone. A record is prepared by
+    itself: whatever one record contains, the prepared values of all others and the number of records stay the same.
+    Nothing is raised because of a cell, except with `missing = "refuse"`, which is for people who check their own file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import TacitError, unknown
-from tacit.tasks.data.cells import DecimalMark
+from tacit.tasks.data.cells import DecimalMark, Floats, numbers
 from tacit.tasks.data.columns import (
     Column,
     DroppedColumn,
@@ -108,9 +108,18 @@ class TableSchema:
         return [name for name, column in self.columns.items() if isinstance(column, DroppedColumn)]
 
     @cached_property
-    def private_columns(self) -> list[str]:
-        """The names of the columns whose range is a private release."""
-        return [name for name, each in self.input_columns.items() if isinstance(each, NumberColumn) and each.private]
+    def private_columns(self) -> dict[str, NumberColumn]:
+        """The columns whose range is a private release that has not been made."""
+        columns = self.input_columns.items()
+        return {name: each for name, each in columns if isinstance(each, NumberColumn) and each.private}
+
+    def with_released(self, ranges: Mapping[str, Sequence[float]]) -> TableSchema:
+        """Return the schema with the released ranges of its private columns."""
+        released: dict[str, Column] = {}
+        for name, column in self.private_columns.items():
+            low, high = ranges[name]
+            released[name] = replace(column, released=(low, high))
+        return replace(self, columns={**self.columns, **released})
 
     @cached_property
     def features(self) -> list[str]:
@@ -175,6 +184,16 @@ class TableSchema:
                 prepared[:, start + values.shape[1]] = ~valid
             start += len(features)
         return prepared
+
+    def private_numbers(self, table: pd.DataFrame, decimal: DecimalMark = ".") -> Floats:
+        """Return the numbers (M, k) of the k private columns in their own units; NaN for missing cells."""
+        columns = [numbers(table[name], decimal) for name in self.private_columns]
+        return np.stack(columns, axis=1) if columns else np.zeros((len(table), 0))
+
+    def first_feature(self, column: str) -> int:
+        """Return the position of a column's first prepared column."""
+        widths = {name: len(features) for name, features in self._layout()}
+        return sum(widths[name] for name in widths if name < column)  # columns are in alphabetical order
 
     def targets(self, table: pd.DataFrame, decimal: DecimalMark = ".", locate: Locate | None = None) -> NDArray[Any]:
         """Return the targets of the records, as `target` demands. The arguments are those of `prepare`."""
