@@ -61,6 +61,8 @@ class Judge:
             TacitError: There are no test records, or the public ones do not fit.
         """
         data = load_data(config)
+        if data.private is not None:  # each run would scale the records by a range of its own
+            raise TacitError('a sweep needs declared ranges: replace range = "private" by range = [low, high]')
         test = data.test_x, data.test_y
         if self.public is not None:
             return JudgedRecords(_public_records(self.public, config, data), test)
