@@ -12,6 +12,7 @@ from tacit.errors import TacitError
 from tacit.privacy import Relation
 from tacit.registry import Registry
 from tacit.tasks.data import checks
+from tacit.tasks.data.cells import DecimalMark
 from tacit.tasks.data.checks import Values
 from tacit.tasks.data.columns import Missing
 from tacit.tasks.data.split import Split, fitting_split, is_held_out, separate
@@ -37,6 +38,7 @@ class Dataset:
         split: How test records were held out of the records; None: they were given.
         schema: The declared columns of the table from which the records were prepared; None: they were no table.
         normalise: How every record was divided by its own norm; see `normalised`.
+        decimal: The decimal mark of numbers in the text of this table.
 
     >>> Dataset.from_arrays([[0.0], [1.0], [2.0], [3.0]], ["no", "no", "yes", "yes"], labels=["no", "yes"])
     Dataset data: 3 records of (1,) in 2 classes, 1 for testing
@@ -55,6 +57,7 @@ class Dataset:
     split: Split | None = None
     schema: TableSchema | None = None
     normalise: Normalise = "none"
+    decimal: DecimalMark = "."
 
     def __post_init__(self) -> None:
         target = self.target
@@ -197,7 +200,7 @@ class Dataset:
         else:
             parts, by = separate(train, codes, is_held_out(train, codes, test, split, seed, name)), split
         x, y, test_x, test_y = map(torch.from_numpy, parts)
-        return cls(name, x, y, test_x, test_y, target=schema.target, split=by, schema=schema)
+        return cls(name, x, y, test_x, test_y, target=schema.target, split=by, schema=schema, decimal=table.decimal)
 
     def check_public_facts(self, relation: Relation) -> None:
         """Raise if the classes, or the side of a record (training or test), depend on other records.

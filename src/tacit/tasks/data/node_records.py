@@ -81,7 +81,8 @@ def join_datasets(parts: Sequence[Dataset]) -> tuple[Dataset, Shards]:
         torch.cat([getattr(part, field) for part in parts]) for field in ("x", "y", "test_x", "test_y")
     )
     declared, split = all(part.declared for part in parts), next(iter(splits), None)
-    whole = replace(first, x=x, y=y, test_x=test_x, test_y=test_y, declared=declared, split=split)
+    decimal = first.decimal if len({part.decimal for part in parts}) == 1 else "both"
+    whole = replace(first, x=x, y=y, test_x=test_x, test_y=test_y, declared=declared, split=split, decimal=decimal)
     return whole, _shards(np.repeat(np.arange(len(parts)), [len(part.y) for part in parts]), len(parts))
 
 
