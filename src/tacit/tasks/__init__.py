@@ -25,7 +25,7 @@ from tacit.tasks.data import (
 from tacit.tasks.evaluation import Metrics, Predictions
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.heads import Binary, Classification, Counts, Head, MultiLabel, Regression, default_head, heads
-from tacit.tasks.inspection import TableCheck, TableDraft, check_table, draft_table
+from tacit.tasks.inspection import CellCounter, TableCheck, TableDraft, cell_notes, check_table, draft_table
 from tacit.tasks.layout import Layout, join
 from tacit.tasks.model import Model
 from tacit.tasks.models import models
@@ -37,6 +37,7 @@ from tacit.tasks.task import Task
 __all__ = [
     "STABLE_FOR",
     "Binary",
+    "CellCounter",
     "Classification",
     "Clip",
     "ClipNorm",
@@ -63,6 +64,7 @@ __all__ = [
     "Target",
     "TargetKind",
     "Task",
+    "cell_notes",
     "check_table",
     "clip_norms",
     "datasets",
