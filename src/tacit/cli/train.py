@@ -141,10 +141,11 @@ def _observers(ranks: ProcessGroup | None) -> list[Observer]:
 
 
 def _print_result(run: Run, verbose: bool) -> None:
+    from tacit.runs import run_size
+
     if run.stopped:
         print_line(f"Stopped: {run.stopped}")
-    nodes = run.network.graph.nodes
-    print_line(f"{run.algorithm.title}, {nodes} nodes, {run.t} rounds: {run.utility.headline}")
+    print_line(f"{run.algorithm.title}, {run_size(run.network.graph.nodes, run.t)}: {run.utility.headline}")
     print_line(run.privacy.line)
     if run.task.noise.simulated and run.privacy.guaranteed is not None:
         print_line(simulation_line(run.config["seed"]))

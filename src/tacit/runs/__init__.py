@@ -50,6 +50,7 @@ from tacit.runs.resolved_config import resolved_config
 from tacit.runs.run import Run
 from tacit.runs.run_facts import check_intact, record_end, record_files, record_run_start, record_start
 from tacit.runs.run_folder import RunFolder
+from tacit.runs.run_summary import run_size
 from tacit.runs.secret_noise import reserve_records
 from tacit.runs.verification import Verification, fingerprint, load_private_key, load_public_key, verify
 from tacit.runs.workers import SynchronisedInterrupt, launch_workers
@@ -116,6 +117,7 @@ __all__ = [
     "reserve_records",
     "resolved_config",
     "run_in_parallel",
+    "run_size",
     "storage",
     "validate_section",
     "verify",
