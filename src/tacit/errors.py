@@ -24,6 +24,17 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> TacitError:
     TacitError('unknown graph "rign"; did you mean "ring"?')
     """
     known = sorted(known)
-    near = get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f'did you mean "{near[0]}"?' if near else f"available: {', '.join(known)}"
+    near = close_name(name, known)
+    hint = f"available: {', '.join(known)}" if near is None else f'did you mean "{near}"?'
     return TacitError(f'unknown {kind} "{name}"; {hint}')
+
+
+def close_name(name: str, known: Iterable[str]) -> str | None:
+    """Return the name that exists and is closest to `name`, in upper or lower case; None if none is close.
+
+    >>> close_name("age", ["AGE", "sex"]), close_name("age", ["sex"])
+    ('AGE', None)
+    """
+    folded = {each.casefold(): each for each in sorted(known, reverse=True)}
+    near = get_close_matches(name.casefold(), sorted(folded), n=1, cutoff=0.5)
+    return folded[near[0]] if near else None

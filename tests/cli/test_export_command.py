@@ -15,6 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 import tacit as package
+from tacit.cli.privacy_lines import model_privacy_lines
 from tacit.errors import TacitError
 from tacit.runs import TrainedModel, export_model
 from tacit.tasks import Target
@@ -90,13 +91,26 @@ def test_state_dict_and_metadata(tacit):
 
 def test_the_epsilon_of_the_model_is_printed(tacit):
     small(out=Path("run")).go()
-    line = tacit("export", "run", "--format", "state-dict").out.splitlines()[1]
-    assert line.startswith("Guaranteed (simulated) ε = ")
+    lines = tacit("export", "run", "--format", "state-dict").out.splitlines()
+    assert lines[1].startswith("Privacy of the model, for its training records: Guaranteed (simulated) ε = ")
+    assert lines[2:] == ["SIMULATION: the noise is derived from seed 0, so this run protects nobody."]
     result = json.loads(tacit("export", "run", "--format", "state-dict", "--json").out)
     assert (result["format"], result["node"], result["privacy"]["covered"]) == ("state-dict", None, True)
+    assert result["verified"] is True
+    lines = tacit("export", "run", "--format", "state-dict", "--no-verify").out.splitlines()
+    assert lines[1].startswith("Privacy of the model, for its training records: stated, not verified (simulated): ε = ")
+    assert "uaranteed" not in lines[1]
+    result = json.loads(tacit("export", "run", "--format", "state-dict", "--no-verify", "--json").out)
+    assert result["verified"] is False
     small(algorithm={"name": "sgp"}, out=Path("open")).go()
     line = tacit("export", "open", "--format", "state-dict").out.splitlines()[1]
     assert line == "No ε covers this model: values leave the nodes without noise"
+
+
+def test_epsilon_of_a_site_is_for_its_own_records():
+    privacy = trained().trained().description.privacy.model_copy(update={"protects": "this site", "simulated": False})
+    (line,) = model_privacy_lines(privacy.model_copy(update={"note": None}), verified=True)
+    assert line.startswith("Privacy of the model, for the training records of this site: Guaranteed ε = ")
 
 
 def test_model_of_one_node(tacit):

@@ -1,6 +1,7 @@
 """The command `tacit predict`: one line per record, as in Python and as the exported model predicts."""
 
 import json
+import warnings
 from io import StringIO
 from pathlib import Path
 
@@ -76,6 +77,7 @@ def finished(tacit, target="class", **settings):
     return Path("run")
 
 
+@pytest.mark.filterwarnings("ignore:column (age|sex)")
 @pytest.mark.parametrize("target", ["class", "number", "count"])
 def test_command_python_and_onnx_agree_on_a_table(tacit, target):
     finished(tacit, target)
@@ -83,9 +85,8 @@ def test_command_python_and_onnx_agree_on_a_table(tacit, target):
     new.to_csv("new.csv", index=False)
     proba = ["--proba"] if target == "class" else []
     ended = tacit("predict", "run", "new.csv", "--out", "predictions.csv", "--keep", "patient_id", *proba)
-    assert (ended.code, ended.err) == (0, "")
+    assert (ended.code, [line.split(":")[1] for line in ended.err.splitlines()]) == (0, [" column age", " column sex"])
     assert ended.out.splitlines()[0] == "Predictions of 50 records: predictions.csv"
-    assert ended.out.splitlines()[1].startswith("Guaranteed (simulated) ε = ")
     found = pd.read_csv("predictions.csv", dtype={"patient_id": str})
     assert found["patient_id"].tolist() == new["patient_id"].tolist()
     loaded, name = package.load("run"), NAMES[target]
@@ -136,8 +137,11 @@ def test_columns_of_new_records(tacit):
     new = patients(10, seed=3)
     new.assign(room="12", weight=70).to_csv("new.csv", index=False)
     ended = tacit("predict", "run", "new.csv", "--keep", "room", "--out", "out.csv")
-    assert ended.err == "note: columns that the model does not know are ignored: weight\n"
+    assert ended.err.splitlines()[0] == "note: columns that the model does not use are ignored: weight"
     assert list(pd.read_csv("out.csv")) == ["room", "predicted_outcome"]
+    new.assign(**{"": 1}).to_csv("nameless.csv", index=False)
+    ended = tacit("predict", "run", "nameless.csv", "--out", "out.csv")
+    assert ended.err.splitlines()[0] == 'note: columns that the model does not use are ignored: ""'
     new.drop(columns=["age", "notes"]).to_csv("less.csv", index=False)
     ended = tacit("predict", "run", "less.csv", "--out", "less-out.csv")
     assert (ended.code, ended.out) == (2, "")
@@ -145,18 +149,122 @@ def test_columns_of_new_records(tacit):
     ended = tacit("predict", "run", "new.csv", "--keep", "name")
     assert ended.code == 2
     assert ended.err.startswith('error: new.csv has no column "name"; its columns are: patient_id, age, ')
+    Path("twice.csv").write_text("age,crp,sex,visit,room,room\n50,1,F,2020-01-01,a,b\n")
+    ended = tacit("predict", "run", "twice.csv", "--keep", "room")
+    assert ended.err == 'error: twice.csv has 2 columns "room": rename or remove one of them\n'
     new.assign(predicted_outcome=1).to_csv("clash.csv", index=False)
     ended = tacit("predict", "run", "clash.csv", "--keep", "predicted_outcome", "--out", "less-out.csv")
     assert (ended.code, "rename it in the file" in ended.err) == (2, True)
     assert not list(Path().glob("less-out*"))
 
 
-def test_column_in_another_form_than_in_training_is_noted(tacit):
+def test_names_that_differ_only_in_case_are_suggested(tacit):
     finished(tacit)
-    patients(10, seed=3).assign(sex="female").to_csv("new.csv", index=False)
+    patients(10, seed=3).rename(columns={"age": "AGE", "crp": "Crp"}).to_csv("new.csv", index=False)
     ended = tacit("predict", "run", "new.csv")
-    assert ended.code == 0
-    assert ended.err == "note: column sex has no valid cell in the first 10 records; they count as missing\n"
+    start = (
+        "error: new.csv has no columns 'age' (did you mean 'AGE'?), 'crp' (did you mean 'Crp'?); it has: patient_id, "
+    )
+    assert (ended.code, ended.err[: len(start)]) == (2, start)
+
+
+def clean(count, **columns):
+    """New records in which all cells are valid, with some other columns."""
+    frame = pd.DataFrame({"age": [20 + i % 60 for i in range(count)], "sex": "F", "crp": "27.5", "visit": "2020-01-01"})
+    return frame.assign(**columns)
+
+
+CATEGORIES = "none of the declared categories (F, M) and count as missing"
+NOTES = {
+    "valid": (clean(10), []),
+    "age in months": (
+        clean(40, age=[12 * year for year in range(40)]),
+        ["column age: 75 % of the cells are outside the declared range [0, 110] and were clamped"],
+    ),
+    "other categories except in one row": (
+        clean(300, sex=["F", *["female"] * 299]),
+        [f"column sex: 99 % of the cells are {CATEGORIES}"],
+    ),
+    "decimal commas": (
+        clean(10, crp="27,5"),
+        ['column crp: 100 % of the cells are not numbers with the decimal mark "." and count as missing'],
+    ),
+    "other dates": (
+        clean(10, visit="01.02.2020"),
+        ["column visit: 100 % of the cells are not ISO 8601 dates such as 2020-12-31 and count as missing"],
+    ),
+    "late dates": (
+        clean(10, visit="2031-01-01"),
+        ["column visit: 100 % of the cells are outside the declared range [2015-01-01, 2025-12-31] and were clamped"],
+    ),
+    "empty, unknown and clamped": (
+        clean(20, age=["", "", "?", "?", "?", "200", *["50"] * 14]),
+        [
+            'column age: 15 % of the cells are not numbers with the decimal mark "." and count as missing; 10 % are '
+            "empty; 5 % are outside the declared range [0, 110] and were clamped"
+        ],
+    ),
+    "two of nine": (clean(9, age=["?"] * 2 + [50] * 7), ["column age: 22 % of the cells are not numbers"]),
+    "two of ten": (clean(10, age=["?"] * 2 + [50] * 8), []),
+    "one of three": (clean(3, age=["?", 50, 50]), []),
+}
+
+
+def test_columns_in_another_form_than_in_training_are_noted(tacit, monkeypatch):
+    finished(tacit)
+    monkeypatch.setattr("tacit.runs.prediction.record_files._MAX_ROWS", 7)  # counts are those of all chunks
+    loaded = package.load("run")
+    for case, (frame, expected) in NOTES.items():
+        frame.to_csv("new.csv", index=False)
+        ended = tacit("predict", "run", "new.csv", "--json")
+        found = json.loads(ended.out)["notes"]
+        assert len(found) == len(expected), case
+        assert all(note.startswith(start) for note, start in zip(found, expected, strict=True)), (case, found)
+        assert ended.err == "".join(f"note: {note}\n" for note in found)
+        for records in (frame, "new.csv"):
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                loaded.predict(records)
+            assert [str(each.message) for each in warned] == found, case
+
+
+@pytest.mark.parametrize("separator", [";", ","])
+def test_frames_have_the_decimal_mark_of_the_training_table(tacit, separator):
+    """The csv file and the frame that pandas reads from it have the same predictions, also text with commas."""
+    new = clean(12, crp=[f"{value},5" for value in range(0, 480, 40)])
+    records = patients(120)
+    records.assign(crp=records["crp"].str.replace(".", ",")).to_csv("records.csv", index=False, sep=separator)
+    declared = "" if separator == ";" else 'decimal = ","\n'
+    Path("config.toml").write_text(
+        CONFIG.replace('path = "records.csv"\n', f'path = "records.csv"\n{declared}')
+        + COLUMNS
+        + TARGET_COLUMNS["class"]
+    )
+    assert tacit("train", "config.toml", "--out", "run").code == 0
+    new.to_csv("new.csv", index=False, sep=separator)
+    loaded, frame = package.load("run"), pd.read_csv("new.csv", sep=separator)
+    assert isinstance(frame["crp"][0], str)
+    from_file = loaded.predict_proba("new.csv")
+    assert len(np.unique(from_file[:, 0])) == 12
+    np.testing.assert_array_equal(loaded.predict_proba(frame), from_file)
+    np.testing.assert_array_equal(loaded.predict_proba(frame, node=1), loaded.predict_proba("new.csv", node=1))
+
+
+def test_epsilon_is_stated_for_the_training_records(tacit):
+    finished(tacit)
+    clean(5).to_csv("new.csv", index=False)
+    lines = tacit("predict", "run", "new.csv", "--out", "out.csv").out.splitlines()
+    assert lines[0] == "Predictions of 5 records: out.csv"
+    assert lines[1].startswith("Privacy of the model, for its training records: Guaranteed (simulated) ε = ")
+    assert lines[2:] == [
+        "SIMULATION: the noise is derived from seed 0, so this run protects nobody.",
+        "This ε does not protect the predicted records.",
+    ]
+    assert json.loads(tacit("predict", "run", "new.csv", "--json").out)["verified"] is True
+    lines = tacit("predict", "run", "new.csv", "--out", "out.csv", "--no-verify").out.splitlines()
+    assert lines[1].startswith("Privacy of the model, for its training records: stated, not verified (simulated): ε = ")
+    assert not any("uaranteed" in line for line in lines)
+    assert json.loads(tacit("predict", "run", "new.csv", "--json", "--no-verify").out)["verified"] is False
 
 
 def test_table_without_records(tacit):

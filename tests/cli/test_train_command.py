@@ -54,6 +54,13 @@ def test_command_without_arguments_runs_the_example(tmp_path):
     assert load_file(folder / "models.safetensors")["models"].shape == (10, 650)
 
 
+def test_one_node_and_one_round_are_singular(tacit):
+    arguments = setting("algorithm=dp-sgd", "graph=complete", "graph.nodes=1", "rounds=1", "privacy.epsilon=8")
+    ended = tacit("train", *arguments, "--out", "run")
+    assert ended.code == 0, ended.err
+    assert ", 1 node, 1 round: " in ended.out.splitlines()[0]
+
+
 def test_verbose_prints_the_whole_privacy_statement(tacit):
     lines = tacit("train", "--verbose", *QUICK).out.splitlines()
     for term in ("Claimed ε: ", "Protected unit: ", "Adversary: An eavesdropper on every link.", "Not covered: "):

@@ -202,7 +202,8 @@ def test_other_records_of_the_same_form_are_refused(tmp_path):
     (tmp_path / "records.csv").write_text("a,b,y\n" + rows)
     small(**changes, out=tmp_path / "run", observers=[interrupt_after(7)]).go()
     (tmp_path / "records.csv").write_text("a,b,y\n" + rows.replace(",2,", ",3,"))
-    refused(tmp_path / "run", "training records differ from those of the run", **changes)
+    words = "shards, test records and training records differ from those of the run. Restore the original files"
+    refused(tmp_path / "run", words, **changes)
     (tmp_path / "records.csv").write_text("a,b,y\n" + rows)
     assert small(**changes, out=tmp_path / "run", resume=True).go().t == 12
 

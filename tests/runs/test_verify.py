@@ -378,7 +378,9 @@ def test_records_that_have_changed_since_are_noted(tmp_path):
     assert verified(run).unchecked == ()
     (tmp_path / "records.csv").write_text("a,b,y\n" + rows.replace(",2,", ",3,"))
     verify.__globals__["_remembered"].clear()
-    assert "training records that are here differ from those of the run" in verified(run).unchecked[0]
+    found = verified(run).unchecked[0]
+    words = "shards, test records and training records differ from those of the run; to check it, restore the original"
+    assert words in found
     (tmp_path / "records.csv").unlink()
     verify.__globals__["_remembered"].clear()
     assert "records.csv" in verified(run).unchecked[0]

@@ -260,7 +260,7 @@ def test_heads_of_the_users_own():
     ("make", "words"),
     [
         (lambda: Classification(DAYS), "task classification needs targets of kind class, got kind number"),
-        (lambda: Regression(TWO), "task regression needs targets of kind number, got kind class"),
+        (lambda: Regression(TWO), 'targets of kind number, got kind class: set task = "auto"'),
         (lambda: Binary(CLASSES), "task binary needs 2 classes, got 3"),
         (lambda: Classification(CLASSES, (1.0, 2.0)), r"class_weights must be 3 finite numbers .* got \[1.0, 2.0\]"),
         (lambda: Binary(TWO, (1.0, -1.0)), "class_weights must be 2 finite numbers of at least 0"),

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tacit.errors import TacitError
-from tacit.tasks import Dataset, TableSchema, open_table
+from tacit.tasks import Dataset, TableSchema, join_datasets, open_table
 from tacit.tasks.data.table_reader import read_table
 from tacit.tasks.data.table_source import FrameTable
 
@@ -141,3 +141,14 @@ def test_data_frame_gives_a_data_set():
     assert data.inputs == SCHEMA.inputs
     assert data.target.labels == ("no", "yes")
     assert data.y.tolist() == [0, 1, 1, 0, 0]
+
+
+def test_data_set_has_the_decimal_mark_of_its_table(tmp_path):
+    marks = {}
+    for separator in (",", ";"):
+        path = tmp_path / f"{ord(separator)}.csv"
+        FRAME.to_csv(path, index=False, sep=separator)
+        marks[separator] = Dataset.from_table(open_table(path, SCHEMA), SCHEMA, 0.0, 0, "data", "content")
+    assert [marks[separator].decimal for separator in (",", ";")] == [".", "both"]
+    assert join_datasets([marks[","], marks[","]])[0].decimal == "."
+    assert join_datasets([marks[","], marks[";"]])[0].decimal == "both"

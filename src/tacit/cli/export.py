@@ -22,7 +22,13 @@ class _Format(StrEnum):
 def export(
     run: Annotated[Path, typer.Argument(help="Folder of a finished run, or state folder of a site.")],
     form: Annotated[_Format, typer.Option("--format", help="The format of the file.")] = _Format.onnx,
-    out: Annotated[Path | None, typer.Option(help="The file. Default: RUN.onnx, RUN.pt or RUN.safetensors.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The file to write. Default: in the current folder, with the name of the run's folder and the ending "
+            ".onnx, .pt or .safetensors."
+        ),
+    ] = None,
     node: Annotated[int | None, typer.Option(min=0, help="Export the model of this node, not the mean model.")] = None,
     model: Annotated[
         str | None, typer.Option(help="FILE.py:NAME of a model that is not part of Tacit. The file is executed.")
@@ -34,7 +40,7 @@ def export(
 
     ONNX and TorchScript files map prepared features to probabilities, or to numbers in the unit of the records.
     """
-    from tacit.cli.privacy_lines import model_privacy_line
+    from tacit.cli.privacy_lines import model_privacy_lines
     from tacit.runs import EXPORT_SUFFIXES, export_model, load
 
     with err.status("Verifying the run" if verify else "Reading the run"):
@@ -45,7 +51,9 @@ def export(
     description = trained.description
     if as_json:
         shown = {"run": str(run), "out": str(path), "format": form.value, "node": description.node}
-        print_json({**shown, "inputs": list(trained.inputs), "privacy": description.privacy.model_dump()})
+        privacy = {"verified": verify, "privacy": description.privacy.model_dump()}
+        print_json({**shown, "inputs": list(trained.inputs), **privacy})
         return
     print_line(f"Model: {path}")
-    print_line(model_privacy_line(description.privacy))
+    for line in model_privacy_lines(description.privacy, verified=verify):
+        print_line(line)

@@ -35,7 +35,7 @@ def inspect_table(
     encoding: Annotated[str | None, typer.Option(help="Encoding of the text. Default: UTF-8.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """Write a draft of [data.columns] from the names and types of columns.
+    r"""Write a draft of \[data.columns] from the names and types of columns.
 
     No record is used, unless you ask for it with --from-records. Replace what comes from records by public knowledge.
     With --check CONFIG, count missing, unknown and clamped cells; exit code 1 if the columns are not the declared ones.

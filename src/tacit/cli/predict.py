@@ -34,7 +34,7 @@ def predict(
 
     The file needs the columns from which the model predicts. Other columns are ignored.
     """
-    from tacit.cli.privacy_lines import model_privacy_line
+    from tacit.cli.privacy_lines import model_privacy_lines
     from tacit.runs import PredictionWriter, RecordFile, load
 
     with err.status("Verifying the run" if verify else "Reading the run"):
@@ -48,10 +48,14 @@ def predict(
     else:
         count = writer.write(file, out)
         shown |= {"out": None if out is None else str(out), "records": count}
-    for note in file.notes:
+    notes = [*file.column_notes, *file.cell_notes]
+    for note in notes:
         err.print(f"note: {note}", highlight=False, soft_wrap=True, markup=False, emoji=False)
     if as_json:
-        print_json({**shown, "privacy": privacy.model_dump()})
+        print_json({**shown, "notes": notes, "verified": verify, "privacy": privacy.model_dump()})
     elif out is not None:
-        print_line(f"Predictions of {count:,} records: {out}")
-        print_line(model_privacy_line(privacy))
+        print_line(f"Predictions of {count:,} {'record' if count == 1 else 'records'}: {out}")
+        for line in model_privacy_lines(privacy, verified=verify):
+            print_line(line)
+        if privacy.covered:
+            print_line("This ε does not protect the predicted records.")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tacit.runs import ModelPrivacy
 
 CONFIDENTIAL_METRICS = "CONFIDENTIAL: the metrics are exact numbers of the test records, which ε does not protect."
+_SIMULATION = re.compile(r"SIMULATION: [^.]*\.")  # the sentence among the notes of a statement
 
 
 def simulation_line(seed: int) -> str:
@@ -15,9 +17,20 @@ def simulation_line(seed: int) -> str:
     return f"SIMULATION: the noise is derived from seed {seed}, so this run protects nobody."
 
 
-def model_privacy_line(privacy: ModelPrivacy) -> str:
-    """Return the ε that covers a model, or why none does, in one line."""
+def model_privacy_lines(privacy: ModelPrivacy, *, verified: bool) -> list[str]:
+    """Return the ε that covers a model, for which records it holds, and whether it is a simulation.
+
+    Args:
+        privacy: What the file of the model states.
+        verified: Whether the run was verified. Otherwise the lines do not say that anything is guaranteed.
+    """
     if not privacy.covered:
-        return f"No ε covers this model: {privacy.reason}"
-    line = privacy.as_privacy().line
-    return line if privacy.protects == "all nodes" else f"{line}, for the records of this site"
+        return [f"No ε covers this model: {privacy.reason}"]
+    statement = privacy.as_privacy()
+    if verified:
+        stated = statement.line
+    else:
+        stated = f"stated, not verified{' (simulated)' if privacy.simulated else ''}: {statement.terms}"
+    whose = "its training records" if privacy.protects == "all nodes" else "the training records of this site"
+    line = f"Privacy of the model, for {whose}: {stated}"
+    return [line, *_SIMULATION.findall(privacy.note or "")]

@@ -105,11 +105,16 @@ class Privacy:
         >>> Privacy(guaranteed=2.9931, claimed=None, delta=1e-4).line
         'Guaranteed ε = 2.994, δ = 0.0001 per record (add or remove one), against an eavesdropper on every link'
         """
+        return f"{self.label} {self.terms}" if self.guaranteed is not None else self.terms
+
+    @property
+    def terms(self) -> str:
+        """The line without the word before ε; the reason if nothing is guaranteed."""
         if self.guaranteed is None:
             return f"No privacy is guaranteed: {self.reason}"
         relation = "replace all its data" if self.unit == "node" else _RELATIONS[self.relation]
         return (
-            f"{self.label} ε = {rounded_up(self.guaranteed)}, δ = {self.delta:g} per {self.unit} ({relation}), "
+            f"ε = {rounded_up(self.guaranteed)}, δ = {self.delta:g} per {self.unit} ({relation}), "
             f"against {self.adversary}{_MODELS_NOT_COVERED if self.covers_models is False else ''}"
         )
 

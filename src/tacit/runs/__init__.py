@@ -54,6 +54,7 @@ from tacit.runs.resolved_config import resolved_config
 from tacit.runs.run import Run
 from tacit.runs.run_facts import check_intact, code_digests, record_end, record_files, record_run_start, record_start
 from tacit.runs.run_folder import RunFolder
+from tacit.runs.run_summary import run_size
 from tacit.runs.saved_results import ensure_folder, run_saved
 from tacit.runs.secret_noise import reserve_records
 from tacit.runs.verification import Verification, fingerprint, load_private_key, load_public_key, verify
@@ -132,6 +133,7 @@ __all__ = [
     "resolved_config",
     "run_in_parallel",
     "run_saved",
+    "run_size",
     "setting_value",
     "settings_digest",
     "storage",

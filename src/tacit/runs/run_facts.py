@@ -152,7 +152,10 @@ def check_resume(run: Run, folder: Path) -> None:
     check_intact(run.task.ledger, ledger)
     inputs = different_inputs(facts["inputs"], input_digests(run))
     if inputs:
-        raise TacitError(f"{folder} cannot be resumed: the {inputs} differ from those of the run")
+        raise TacitError(
+            f"{folder} cannot be resumed: the {inputs} differ from those of the run. Restore the original files, or "
+            "start a new run in another folder"
+        )
 
 
 def check_intact(ledger: Ledger, path: Path) -> None:
@@ -164,8 +167,13 @@ def check_intact(ledger: Ledger, path: Path) -> None:
 
 
 def different_inputs(recorded: Mapping[str, str], found: Mapping[str, str]) -> str:
-    """The names of the inputs of a run that are not as recorded; empty if all are."""
-    return " and the ".join(name for name in sorted(recorded) if found.get(name) != recorded[name])
+    """The names of the inputs of a run that are not as recorded, as an enumeration; empty if all are.
+
+    >>> different_inputs({"shards": "1", "test records": "2", "training records": "3"}, {})
+    'shards, test records and training records'
+    """
+    names = [name for name in sorted(recorded) if found.get(name) != recorded[name]]
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def input_digests(run: Run) -> dict[str, str]:

@@ -41,7 +41,7 @@ class RunSummary:
     @property
     def size(self) -> str:
         """The length and width of the run."""
-        return f"{self.nodes} {'node' if self.nodes == 1 else 'nodes'}, {self.rounds} rounds"
+        return run_size(self.nodes, self.rounds)
 
     @property
     def last(self) -> Row:
@@ -85,6 +85,15 @@ class SummarisedRun:
         from tacit.runs.run_html import run_html
 
         return run_html(self.summary())
+
+
+def run_size(nodes: int, rounds: int) -> str:
+    """Return the numbers of nodes and rounds in words.
+
+    >>> run_size(1, 50)
+    '1 node, 50 rounds'
+    """
+    return f"{nodes} {'node' if nodes == 1 else 'nodes'}, {rounds} {'round' if rounds == 1 else 'rounds'}"
 
 
 def _in_memory(run: Run) -> RunSummary:

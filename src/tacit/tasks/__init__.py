@@ -28,7 +28,7 @@ from tacit.tasks.data import (
 from tacit.tasks.evaluation import Metrics, Predictions, predict_tests
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.heads import Binary, Classification, Counts, Head, MultiLabel, Regression, default_head, heads
-from tacit.tasks.inspection import TableCheck, TableDraft, check_table, draft_table
+from tacit.tasks.inspection import CellCounter, TableCheck, TableDraft, cell_notes, check_table, draft_table
 from tacit.tasks.layout import Layout, join
 from tacit.tasks.model import Model
 from tacit.tasks.models import Forward, models, tensor_output
@@ -42,6 +42,7 @@ __all__ = [
     "RANGES_PURPOSE",
     "STABLE_FOR",
     "Binary",
+    "CellCounter",
     "Classification",
     "Clip",
     "ClipNorm",
@@ -70,6 +71,7 @@ __all__ = [
     "Target",
     "TargetKind",
     "Task",
+    "cell_notes",
     "check_table",
     "clip_norms",
     "column_histograms",

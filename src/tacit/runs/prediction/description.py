@@ -15,7 +15,7 @@ from tacit.errors import TacitError
 from tacit.registry import invalid
 from tacit.runs.config_sections import PYTHON_OBJECT_PREFIX, RegularisationKeys
 from tacit.runs.prediction.model_privacy import Described, ModelPrivacy
-from tacit.tasks import Head, Label, Layout, Normalise, Target, heads, models
+from tacit.tasks import DecimalMark, Head, Label, Layout, Normalise, Target, heads, models
 
 if TYPE_CHECKING:
     from tacit.runs.run import Run
@@ -87,6 +87,7 @@ class ModelDescription(Described):
         table: The schema of the table from which the records are prepared; None without one.
         reading: The form of csv files, as far as it was declared: separator, decimal mark, encoding, multiline.
         normalise: How every record is divided by its own norm.
+        decimal: The decimal mark of the training table, which is also used for text in data frames.
     """
 
     format: int
@@ -103,6 +104,7 @@ class ModelDescription(Described):
     table: dict[str, Any] | None
     reading: dict[str, str | bool]
     normalise: Normalise
+    decimal: DecimalMark = "."
     privacy: ModelPrivacy
 
     @property
@@ -148,6 +150,7 @@ def describe(run: Run, *, node: int | None, complete: bool) -> ModelDescription:
         table=None if data.schema is None else data.schema.to_dict(),
         reading=_reading(run.config.get("data", {})),
         normalise=data.normalise,
+        decimal=data.decimal,
         privacy=ModelPrivacy.of(run.privacy, is_site=is_site),
     )
 

@@ -1,4 +1,8 @@
-"""New records in files, read in chunks: tables with the columns of the training table, or numbers."""
+"""New records in files, read in chunks: tables with the columns of the training table, or numbers.
+
+Privacy:
+    Errors and notes depend on the records. They are for the person who predicts, who holds these records.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,18 @@ import torch
 from torch import Tensor
 
 from tacit.errors import TacitError
-from tacit.tasks import CsvTable, DecimalMark, TableSchema, TableSource, number_of, numbers, open_table
+from tacit.tasks import (
+    CellCounter,
+    CsvTable,
+    DecimalMark,
+    FrameTable,
+    TableSchema,
+    TableSource,
+    cell_notes,
+    number_of,
+    numbers,
+    open_table,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,11 +54,11 @@ class RecordFile(ABC):
 
     Attributes:
         keep: The columns to copy to the output.
-        notes: What the user should know about the file. It is complete after the chunks have been read.
+        column_notes: What the user should know about the columns of the file.
     """
 
     def __init__(self, keep: Sequence[str]) -> None:
-        self.keep, self.notes = list(dict.fromkeys(keep)), list[str]()
+        self.keep, self.column_notes = list(dict.fromkeys(keep)), list[str]()
 
     @abstractmethod
     def chunks(self) -> Iterator[RecordChunk]:
@@ -53,6 +68,11 @@ class RecordFile(ABC):
     @abstractmethod
     def rows(self) -> int:
         """The number of records."""
+
+    @property
+    def cell_notes(self) -> list[str]:
+        """What the user should know about the cells that have been read so far."""
+        return []
 
     @classmethod
     def open(
@@ -98,6 +118,11 @@ class RecordFile(ABC):
         return _Numbers(model, table, keep)
 
 
+def record_frame(model: TrainedModel, schema: TableSchema, frame: pd.DataFrame) -> RecordFile:
+    """Return a data frame as if it were a file. Numbers in text have the decimal mark of the training table."""
+    return _Table(model, schema, FrameTable(frame, decimal=model.description.decimal), ())
+
+
 class _Columns(RecordFile):
     """A table with named columns. Subclasses use some of them."""
 
@@ -106,10 +131,11 @@ class _Columns(RecordFile):
         self.model, self.table, self.used = model, table, list(used)
         for name in self.keep:
             count = list(table.names).count(name)
-            if count != 1:
-                problem = "no" if count == 0 else "several columns"
+            if count == 0:
                 columns = ", ".join(table.names)
-                raise TacitError(f'{table.where} has {problem} column "{name}"; its columns are: {columns}')
+                raise TacitError(f'{table.where} has no column "{name}"; its columns are: {columns}')
+            if count > 1:
+                raise TacitError(f'{table.where} has {count} columns "{name}": rename or remove one of them')
 
     @property
     def rows(self) -> int:
@@ -142,22 +168,21 @@ class _Table(_Columns):
     def __init__(self, model: TrainedModel, schema: TableSchema, table: TableSource, keep: Sequence[str]) -> None:
         schema.check_columns(table.names, table.where, targets=False)
         super().__init__(model, table, keep, schema.used_columns(targets=False))
-        self.schema = schema
-        extra = [name for name in table.names if name not in schema.columns and name not in self.keep]
+        self.schema, self._counter = schema, CellCounter(schema, self.used, table.decimal)
+        extra = [name or '""' for name in table.names if name not in schema.columns and name not in self.keep]
         if extra:
-            self.notes.append(f"columns that the model does not know are ignored: {', '.join(extra)}")
+            self.column_notes.append(f"columns that the model does not use are ignored: {', '.join(extra)}")
+
+    @property
+    def cell_notes(self) -> list[str]:
+        return cell_notes(self._counter.checks(), self.schema, self._counter.records, self.table.decimal)
 
     def features(self, frame: pd.DataFrame, start: int) -> Tensor:
         if start == 0:
-            self.notes += [*self._invalid_columns(frame)]
+            self._counter = CellCounter(self.schema, self.used, self.table.decimal)
+        self._counter.add(frame)
         x = self.schema.prepare(frame, self.table.decimal, lambda row: self.table.locate(start + row))
         return self.model.checked(x)
-
-    def _invalid_columns(self, frame: pd.DataFrame) -> Iterator[str]:
-        """Name the columns without a single valid cell: the file may have another format than the training table."""
-        for name, column in self.schema.input_columns.items():
-            if len(frame) and not column.prepare(frame[name], self.table.decimal)[1].any():
-                yield f"column {name} has no valid cell in the first {len(frame):,} records; they count as missing"
 
 
 class _Numbers(_Columns):

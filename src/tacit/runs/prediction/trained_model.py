@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 
 from tacit.errors import TacitError
 from tacit.runs.prediction.description import ModelDescription
-from tacit.runs.prediction.record_files import RecordFile
+from tacit.runs.prediction.record_files import RecordFile, record_frame
 from tacit.runs.run_summary import SummarisedRun
 from tacit.tasks import Forward, Head, Normalise, TableSchema, normalised_records, tensor_output
 
@@ -91,12 +92,22 @@ class TrainedModel:
         return self.head
 
     def prepare(self, records: Records) -> Tensor:
-        """Return the features (B, …) of records, as `predict` and exported models use them."""
+        """Return the features (B, …) of records, as `predict` and exported models use them.
+
+        Warns:
+            UserWarning: Many cells of a column are empty, not valid or outside the declared range.
+        """
         if isinstance(records, str | Path):
-            return torch.cat([chunk.features for chunk in RecordFile.open(self, Path(records)).chunks()])
+            return self._read(RecordFile.open(self, Path(records)))
         if self.schema is not None and hasattr(records, "columns"):  # a data frame
-            return self.checked(self.schema.prepare(records))
+            return self._read(record_frame(self, self.schema, records))
         return self.checked(cast(Features, records))
+
+    def _read(self, file: RecordFile) -> Tensor:
+        features = torch.cat([chunk.features for chunk in file.chunks()])
+        for note in file.cell_notes:
+            warnings.warn(note, UserWarning, stacklevel=5)  # the caller of `TrainedRun.predict`
+        return features
 
     def checked(self, features: Features) -> Tensor:
         """Return features (B, …) with the shape of the model's inputs, as float32, or as int64 for tokens.

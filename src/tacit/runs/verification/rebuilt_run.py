@@ -60,7 +60,7 @@ class RebuiltRun:
         for part, meter in zip(parts, meters, strict=True):
             found = {**record_digests(meter.task), "links of the graph": weights_digest(run.network.graph)}
             if different := different_inputs(part.facts.inputs, found):
-                return f"the {different} that are here differ from those of the run"
+                return f"the {different} differ from those of the run; to check it, restore the original files"
         return cls(run, meters)
 
     @staticmethod

@@ -12,6 +12,7 @@ from tacit.errors import TacitError
 from tacit.privacy import Relation
 from tacit.registry import Registry
 from tacit.tasks.data import checks
+from tacit.tasks.data.cells import DecimalMark
 from tacit.tasks.data.checks import Values
 from tacit.tasks.data.columns import Missing
 from tacit.tasks.data.private_columns import PrivateColumns
@@ -39,6 +40,7 @@ class Dataset:
         schema: The declared columns of the table from which the records were prepared; None: they were no table.
         normalise: How every record was divided by its own norm; see `normalised`.
         private: The columns of the table whose range is a private release; None without such columns.
+        decimal: The decimal mark of numbers in the text of this table.
 
     >>> Dataset.from_arrays([[0.0], [1.0], [2.0], [3.0]], ["no", "no", "yes", "yes"], labels=["no", "yes"])
     Dataset data: 3 records of (1,) in 2 classes, 1 for testing
@@ -58,6 +60,7 @@ class Dataset:
     schema: TableSchema | None = None
     normalise: Normalise = "none"
     private: PrivateColumns | None = None
+    decimal: DecimalMark = "."
 
     def __post_init__(self) -> None:
         target = self.target
@@ -200,13 +203,12 @@ class Dataset:
     ) -> "Dataset":
         """Create a data set from a table. The arguments are those of `from_frame`."""
         parts = table_parts(table, schema, test, seed, name, split)
-        return cls(name, target=schema.target, schema=schema, **parts._asdict())
+        return cls(name, target=schema.target, schema=schema, decimal=table.decimal, **parts._asdict())
 
     def check_public_facts(self, relation: Relation, *, releases_ranges: bool = False) -> None:
         """Raise if the classes, or the side of a record (training or test), depend on other records.
 
-        Neighbouring data sets under `relation` would then differ in more than one record, and no guarantee would hold.
-        Private ranges need a run that releases them.
+        Neighbouring data sets would then differ in more than one record. Private ranges need a run that releases them.
         """
         if not self.declared:
             raise self._error(
@@ -233,7 +235,7 @@ class Dataset:
             return self
         if self.tokens:
             raise self._error(f'normalise = "{how}" is for numbers, but the records are tokens')
-        x, test_x = normalised_records(self.x, how), normalised_records(self.test_x, how)
+        x, test_x = (normalised_records(each, how) for each in (self.x, self.test_x))
         return replace(self, x=x, test_x=test_x, normalise=how)
 
     def _error(self, message: str) -> TacitError:

@@ -84,7 +84,9 @@ def join_datasets(parts: Sequence[Dataset]) -> tuple[Dataset, Shards]:
     declared, split = all(part.declared for part in parts), next(iter(splits), None)
     columns = [part.private for part in parts if part.private is not None]
     private = joined_columns(columns) if columns else None
-    whole = replace(first, x=x, y=y, test_x=test_x, test_y=test_y, declared=declared, split=split, private=private)
+    decimal = first.decimal if len({part.decimal for part in parts}) == 1 else "both"
+    joined = replace(first, x=x, y=y, test_x=test_x, test_y=test_y)
+    whole = replace(joined, declared=declared, split=split, private=private, decimal=decimal)
     return whole, _shards(np.repeat(np.arange(len(parts)), [len(part.y) for part in parts]), len(parts))
 
 

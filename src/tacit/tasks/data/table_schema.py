@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.errors import TacitError, unknown
+from tacit.errors import TacitError, close_name, unknown
 from tacit.tasks.data.cells import DecimalMark, Floats, numbers
 from tacit.tasks.data.columns import (
     Column,
@@ -150,7 +150,10 @@ class TableSchema:
         Dropped columns may be absent. Without `targets`, the target may be absent, and other columns are ignored.
         """
         if absent := [name for name in self.used_columns(targets) if name not in names]:
-            raise TacitError(f"{where} has no column {', '.join(map(repr, absent))}; it has: {', '.join(names)}")
+            free = [name for name in names if name not in self.columns]
+            listed = ", ".join(_with_suggestion(name, free) for name in absent)
+            plural = "s" if len(absent) > 1 else ""
+            raise TacitError(f"{where} has no column{plural} {listed}; it has: {', '.join(names)}")
         if repeated := [name for name in self.used_columns(targets) if list(names).count(name) > 1]:
             raise TacitError(f"{where} has several columns {', '.join(map(repr, repeated))}: rename or remove them")
         extra = [name for name in names if name not in self.columns] if targets else []
@@ -221,3 +224,8 @@ class TableSchema:
                 f'{where}, column {name} is missing or not valid, and missing = "refuse": correct the table, or set '
                 'missing = "middle" or "indicator"'
             )
+
+
+def _with_suggestion(name: str, names: Collection[str]) -> str:
+    near = close_name(name, names)
+    return repr(name) if near is None else f"{name!r} (did you mean {near!r}?)"

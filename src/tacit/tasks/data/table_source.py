@@ -49,8 +49,9 @@ class TableSource(ABC):
 class FrameTable(TableSource):
     """A pandas data frame."""
 
-    def __init__(self, frame: pd.DataFrame, where: str = "the table") -> None:
+    def __init__(self, frame: pd.DataFrame, where: str = "the table", decimal: DecimalMark = ".") -> None:
         self.where, self.names, self._frame = where, [str(name) for name in frame.columns], frame
+        self.decimal = decimal
 
     @property
     def rows(self) -> int:

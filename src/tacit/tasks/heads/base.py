@@ -43,7 +43,8 @@ class Head:
     def __post_init__(self) -> None:
         if self.target.kind not in self.kinds:
             raise TacitError(
-                f"task {self.name} needs targets of kind {' or '.join(self.kinds)}, got kind {self.target.kind}"
+                f"task {self.name} needs targets of kind {' or '.join(self.kinds)}, got kind {self.target.kind}: set "
+                'task = "auto", which fits the target, or declare another target'
             )
 
     @property

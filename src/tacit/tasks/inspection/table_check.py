@@ -69,17 +69,38 @@ class TableCheck:
         return {"confidential": True, **asdict(self), "fits": self.fits}
 
 
+class CellCounter:
+    """Counts the cells of some columns that are missing, unknown or outside the declared range, chunk by chunk.
+
+    Attributes:
+        records: The number of records so far.
+    """
+
+    def __init__(self, schema: TableSchema, names: Sequence[str], decimal: DecimalMark) -> None:
+        self.records, self._schema, self._decimal = 0, schema, decimal
+        self._counts = {name: np.zeros(3, np.int64) for name in names}
+
+    def add(self, chunk: pd.DataFrame) -> None:
+        """Count the cells of a chunk, which has all of the columns."""
+        self.records += len(chunk)
+        for name, counts in self._counts.items():
+            counts += _counts(self._schema.columns[name], chunk[name], self._decimal)
+
+    def checks(self) -> list[ColumnCheck]:
+        """Return the counts of each column."""
+        return [ColumnCheck(name, *map(int, counts)) for name, counts in self._counts.items()]
+
+
 def check_table(table: TableSource, schema: TableSchema) -> TableCheck:
     """Count the cells of a table that are missing, unknown or outside the declared range."""
     names = list(table.names)
     used = [name for name in schema.used_columns() if name in names]
-    counts = {name: np.zeros(3, np.int64) for name in used}
+    counter = CellCounter(schema, used, table.decimal)
     for chunk in table.chunks(used, _CHUNK) if used else ():
-        for name in used:
-            counts[name] += _counts(schema.columns[name], chunk[name], table.decimal)
+        counter.add(chunk)
     return TableCheck(
         records=table.rows,
-        columns=[ColumnCheck(name, *map(int, counts[name])) for name in used],
+        columns=counter.checks(),
         absent=[name for name in schema.used_columns() if name not in names],
         undeclared=[name for name in names if name not in schema.columns],
     )
@@ -87,10 +108,11 @@ def check_table(table: TableSource, schema: TableSchema) -> TableCheck:
 
 def _counts(column: Column, cells: pd.Series, decimal: DecimalMark) -> tuple[int, int, int]:
     valid = _valid(column, cells, decimal)
-    empty = (cells.isna() | (cells.map(text_of) == "")).to_numpy(bool)
+    not_valid = cells[~valid]
+    empty = int((not_valid.isna() | (not_valid.map(text_of) == "")).sum())
     values, low, high = _values(column, cells, decimal)
     outside = (values < low) | (values > high)
-    return int((~valid & empty).sum()), int((~valid & ~empty).sum()), int((outside & valid).sum())
+    return empty, len(not_valid) - empty, int((outside & valid).sum())
 
 
 def _valid(column: Column, cells: pd.Series, decimal: DecimalMark) -> Valid:
