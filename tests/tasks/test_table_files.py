@@ -110,7 +110,9 @@ def test_needed_memory_is_logged_before_the_records_are_read(tmp_path, caplog, m
     with caplog.at_level(logging.INFO), pytest.raises(AssertionError, match="read"):
         read_table(source, SCHEMA)
     needed = 2 * 5 * (4 * SCHEMA.inputs[0] + 8) + 200 * 5 * 5
-    assert caplog.messages == [f"Reading {path}: 5 records, which need about {needed / 1e6:.3g} MB of memory"]
+    (message,) = caplog.messages
+    assert message.startswith(f"Reading {path}: 5 records, which need about {needed / 1e6:.3g} MB of memory.")
+    assert message.endswith(f"To check its cells: tacit inspect {path} --check CONFIG")
 
 
 def test_order_of_columns_does_not_matter(tmp_path, expected):

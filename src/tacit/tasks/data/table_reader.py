@@ -71,7 +71,8 @@ def read_table(
     schema.check_columns(table.names, table.where, targets)
     columns, rows, target = schema.used_columns(targets), table.rows, schema.target
     needed = _memory(rows, schema, len(columns)) / 1e6
-    _log.info("Reading %s: %s records, which need about %.3g MB of memory", table.where, f"{rows:,}", needed)
+    hint = f". To check its cells: tacit inspect {table.where} --check CONFIG" if targets and table.is_file else ""
+    _log.info("Reading %s: %s records, which need about %.3g MB of memory%s", table.where, f"{rows:,}", needed, hint)
     try:
         x = np.zeros((rows, *schema.inputs), np.float32)
         y = np.zeros((rows, *target.shape) if targets else 0, np.int64 if target.classes else np.float32)

@@ -24,12 +24,14 @@ class TableSource(ABC):
         where: The name of the table in errors.
         names: The names of the columns, which are public.
         decimal: The decimal mark of numbers in text.
+        is_file: Whether the table is a file, whose name is `where`.
         types: The types of the columns that the table states apart from its records; empty if it states none.
     """
 
     where: str
     names: Sequence[str]
     decimal: DecimalMark = "."
+    is_file: bool = True
     types: Mapping[str, ColumnType] = MappingProxyType({})
 
     @property
@@ -48,6 +50,8 @@ class TableSource(ABC):
 
 class FrameTable(TableSource):
     """A pandas data frame."""
+
+    is_file = False
 
     def __init__(self, frame: pd.DataFrame, where: str = "the table", decimal: DecimalMark = ".") -> None:
         self.where, self.names, self._frame = where, [str(name) for name in frame.columns], frame
