@@ -28,6 +28,7 @@ from tacit.runs import (
     reserve_records,
 )
 from tacit.sites.description import NetworkDescription
+from tacit.sites.network_config import DataFormat
 from tacit.sites.parts import GraphLearningParts, SiteParts, TrainingParts
 from tacit.sites.private_state import open_private_state
 from tacit.sites.signals import build_graph_method, is_graph_learning, signal_clip, signal_sources
@@ -61,7 +62,8 @@ def _training_parts(site: SiteConfig, config: Config) -> TrainingParts:
         model,
         data.inputs,
         data.classes,
-        labels=network.data.label_order,
+        labels=network.data.label_order or None,
+        columns=None if data.schema is None else data.schema.to_dict(),
         name=network.name,
     )
     run = _run_digest(description, data.x.numpy(), data.y.numpy())
@@ -105,19 +107,32 @@ def _load_records(site: SiteConfig, batch: Batch) -> Dataset:
     this one starts, so that must not depend on which classes its records have.
     """
     name, params, expected = site.data.name, site.data.parameters, site.network_config.data
-    labels = {"labels": list(expected.label_order)} if "labels" in datasets.parameters(name) else {}
-    if params.get("labels", labels.get("labels")) != labels.get("labels"):
-        raise TacitError(f"{site.name}: data.labels differs from {site.network}: remove it from node.toml")
+    shared = _declared(name, expected)
+    if changed := [key for key in shared if params.get(key, shared[key]) != shared[key]]:
+        raise TacitError(f"{site.name}: data.{changed[0]} differs from {site.network}: remove it from node.toml")
     relation = batch_relation(batch)
-    data = build_data(NamedPart.model_validate({**params, **labels, "name": name}), relation)
+    data = build_data(NamedPart.model_validate({**params, **shared, "name": name}), relation)
     if not isinstance(data, Dataset):
         raise TacitError(f"{name} must return a Dataset, such as Dataset.from_arrays(x, y, labels=…)")
     data.check_public_facts(relation)
-    if data.inputs != expected.inputs:
-        raise _wrong_format(site, f"records of shape {list(data.inputs)}", f"shape {list(expected.inputs or ())}")
-    if data.classes != len(expected.label_order):
+    if data.schema != expected.table_schema:
+        wanted = "other data" if expected.table_schema is None else "the columns of data.columns"
+        raise _wrong_format(site, "other columns" if data.schema else "no declared columns", wanted)
+    if data.inputs != expected.shape:
+        raise _wrong_format(site, f"records of shape {list(data.inputs)}", f"shape {list(expected.shape or ())}")
+    if data.classes != len(expected.label_order) and not (
+        expected.table_schema and data.target == expected.table_schema.target
+    ):
         raise _wrong_format(site, f"{data.classes} classes", f"{len(expected.label_order)} classes")
     return data
+
+
+def _declared(name: str, expected: DataFormat) -> dict[str, Any]:
+    """The parameters of a site's data that network.toml declares for all sites."""
+    shared: dict[str, Any] = {"labels": list(expected.label_order)}
+    if expected.table_schema is not None:
+        shared = {"columns": expected.columns, "missing": expected.missing or "middle"}
+    return {key: value for key, value in shared.items() if key in datasets.parameters(name)}
 
 
 def _wrong_format(site: SiteConfig, found: str, expected: str) -> TacitError:

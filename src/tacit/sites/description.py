@@ -47,6 +47,7 @@ class NetworkDescription(ConfigSection):
     inputs: tuple[int, ...] | None = None
     classes: int | None = None
     labels: tuple[Label, ...] | None = None
+    columns: dict[str, Any] | None = None
     vertices: int | None = None
     batch: Batch | None = None
     privacy: PrivacyTarget
@@ -71,6 +72,7 @@ class NetworkDescription(ConfigSection):
         classes: int | None = None,
         *,
         labels: Sequence[Label] | None = None,
+        columns: dict[str, Any] | None = None,
         vertices: int | None = None,
         name: str | None = None,
     ) -> NetworkDescription:
@@ -94,6 +96,7 @@ class NetworkDescription(ConfigSection):
             "inputs": inputs,
             "classes": classes,
             "labels": labels,
+            "columns": columns,
             "vertices": vertices,
             "batch": config.batch.model_dump(exclude_none=True) if trained else None,
             "privacy": config.privacy.model_dump(exclude_none=True),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ from tacit.errors import TacitError
 from tacit.runs import Batch, Config, ConfigSection, NamedPart, PrivacyTarget, read_toml, validate_section
 from tacit.sites.names import Address, SiteName, first_duplicate
 from tacit.sites.signals import is_graph_learning
-from tacit.tasks import Label
+from tacit.tasks import Label, Missing, TableSchema
 
 _PATHS = ("path", "test_path")  # parameters that name files
 
@@ -28,17 +29,32 @@ class DataFormat(ConfigSection):
     """[data] of network.toml: the format that the data of every site must have.
 
     Training needs `inputs`, the shape of a record, and either `labels`, in the order of the class numbers, or
-    `classes`, their number (then the labels are 0 to classes − 1). Graph learning needs `vertices` only.
+    `classes`, their number (then the labels are 0 to classes − 1). Tables need `columns` instead, from which shapes,
+    labels and scaling follow. Graph learning needs `vertices` only.
     """
 
     inputs: tuple[Annotated[int, Field(ge=1)], ...] | None = Field(default=None, min_length=1)
     labels: tuple[Label, ...] | None = Field(default=None, min_length=2)
     classes: int | None = Field(default=None, ge=2)
+    columns: dict[str, Any] | None = None
+    missing: Missing | None = None
     vertices: int | None = Field(default=None, ge=2)
+
+    @cached_property
+    def table_schema(self) -> TableSchema | None:
+        """The columns of every site's table; None if the data are no tables."""
+        return None if self.columns is None else TableSchema.parse(self.columns, self.missing or "middle")
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """The shape of a record."""
+        return self.inputs if self.table_schema is None else self.table_schema.inputs
 
     @property
     def label_order(self) -> tuple[Label, ...]:
         """The labels in the order of their class numbers."""
+        if self.table_schema is not None:
+            return self.table_schema.target.labels
         return self.labels or tuple(range(self.classes or 0))
 
 
@@ -114,9 +130,12 @@ class NetworkConfig(ConfigSection):
     def _format_problem(self) -> str | None:
         """Return which keys are missing or not allowed: training and graph learning need different ones."""
         graph, data = is_graph_learning(self.algorithm), self.data
-        for_records = {"data.inputs": data.inputs, "model": self.model}
+        for_records: dict[str, Any] = {"data.inputs": data.inputs, "model": self.model}
         for_signals = {"data.vertices": data.vertices}
-        optional = {"data.labels": data.labels, "data.classes": data.classes, "batch": self.batch}
+        optional: dict[str, Any] = {"data.labels": data.labels, "data.classes": data.classes, "batch": self.batch}
+        if data.columns is not None and not graph:
+            return self._columns_problem()
+        optional |= {"data.columns": data.columns, "data.missing": data.missing}
         required, forbidden = (for_signals, {**for_records, **optional}) if graph else (for_records, for_signals)
         what = f"{self.algorithm.name} learns a {'graph' if graph else 'model'}"
         if missing := [key for key, value in required.items() if value is None]:
@@ -127,6 +146,22 @@ class NetworkConfig(ConfigSection):
             return "set either data.labels or data.classes"
         duplicate = None if graph else first_duplicate(data.label_order)
         return None if duplicate is None else f"data.labels contains {duplicate!r} twice"
+
+    def _columns_problem(self) -> str | None:
+        data = self.data
+        given = {"inputs": data.inputs, "labels": data.labels, "classes": data.classes, "vertices": data.vertices}
+        if extra := [key for key, value in given.items() if value is not None]:
+            return f"data.{extra[0]} follows from data.columns: remove it"
+        if self.model is None:
+            return f"{self.algorithm.name} learns a model, so model is required"
+        try:
+            schema = data.table_schema
+        except TacitError as error:
+            return str(error)
+        assert schema is not None
+        if schema.refuses_missing:
+            return 'missing = "refuse" is not accepted: others would see from one cell whether a site starts'
+        return None
 
 
 def with_folder(choice: NamedPart, folder: Path) -> NamedPart:

@@ -2,7 +2,7 @@
 
 from tacit.tasks.data import builtin, images, libsvm, user_files
 from tacit.tasks.data.cells import DecimalMark, number_of, numbers
-from tacit.tasks.data.columns import CategoryColumn
+from tacit.tasks.data.columns import CategoryColumn, Missing
 from tacit.tasks.data.csv_table import CsvTable
 from tacit.tasks.data.dataset import Dataset, Normalise, datasets, normalised_records
 from tacit.tasks.data.files import DataFile
@@ -22,6 +22,7 @@ __all__ = [
     "Dataset",
     "DecimalMark",
     "FrameTable",
+    "Missing",
     "Normalise",
     "PrivateColumns",
     "Ranges",

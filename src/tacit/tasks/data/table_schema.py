@@ -121,6 +121,11 @@ class TableSchema:
             released[name] = replace(column, released=(low, high))
         return replace(self, columns={**self.columns, **released})
 
+    @property
+    def refuses_missing(self) -> bool:
+        """Whether a missing cell of some column stops the reading of the table."""
+        return any(self._missing(name) == "refuse" for name in self.used_columns())
+
     @cached_property
     def features(self) -> list[str]:
         """The names of the prepared columns."""
