@@ -147,3 +147,38 @@ def test_a_module_with_forward_is_never_run_on_a_batch():
         model.gradient_sum(params, extreme[:, :3], y[:, :3], weight[:, :3], clip),
         model.gradient_sum(params, x[:, :3], y[:, :3], weight[:, :3], clip),
     )
+
+
+class Remembers(nn.Module):
+    """A branch on values, and state that changes only for an unusual record."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+        self.register_buffer("scale", torch.ones(1))
+        self.seen, self.last = [], 1.0
+
+    def forward(self, x):
+        if bool(x.abs().max() > 10 * self.scale):
+            self.scale.copy_(-x.abs().max() / 10)
+            self.seen.append(x)
+            self.last = -5.0
+        return self.linear(x / self.scale) * self.last / (1 + len(self.seen))
+
+
+def test_what_one_record_stores_in_the_module_changes_no_other_record():
+    x = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
+    y, weight = torch.zeros(1, 6, dtype=torch.long), torch.ones(1, 6)
+    model = Model(Remembers(), engine="looped")
+    params, clip = model.initial()[None], Clip(1.0)
+    sums = []
+    for unusual in (x[2], torch.full((3,), 1e4)):
+        records = x.clone()
+        records[2] = unusual
+        without = weight.clone()
+        without[0, 2] = 0
+        whole = model.gradient_sum(params, records[None], y, weight, clip)
+        sums.append((whole, model.gradient_sum(params, records[None], y, without, clip)))
+    assert torch.equal(sums[0][1], sums[1][1])
+    for whole, rest in sums:
+        assert float((whole - rest).norm()) <= 1.0 + 1e-6

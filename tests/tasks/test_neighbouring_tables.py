@@ -4,9 +4,11 @@ import csv
 import warnings
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from tacit.errors import TacitError
 from tacit.tasks import TableSchema, open_table
@@ -169,3 +171,55 @@ def test_training_prints_and_writes_the_same_for_neighbouring_tables(tacit, tmp_
     one, other = outcome(tacit, tmp_path, None, "run-a"), outcome(tacit, tmp_path, raw, "run-b")
     assert one == other
     assert one[0] == 0
+
+
+def parquet_columns():
+    """Columns of every type of text and date, and one cell for each that is not valid."""
+    texts, bad = ["F", "M", "F"], b"\xff\xfe"
+    large = pa.array([b"F", bad, b"F"], pa.large_binary())
+    days = pa.array([18_000, 10_000_000, 18_001], pa.int32())
+    yield "large text", pa.array(texts, pa.large_string()), large.view(pa.large_string())
+    yield "text", pa.array(texts), pa.array([b"F", bad, b"F"], pa.binary()).view(pa.string())
+    yield "categories", pa.array(texts).dictionary_encode(), pa.array(["F", None, "F"]).dictionary_encode()
+    yield "days", pa.array([18_000, 18_005, 18_001], pa.int32()).view(pa.date32()), days.view(pa.date32())
+    far = pa.array([0, 2**62, 86_400_000], pa.int64()).view(pa.date64())
+    yield "milliseconds", pa.array([0, 86_400_000, 86_400_000], pa.int64()).view(pa.date64()), far
+
+
+PARQUET = list(parquet_columns())
+
+
+@pytest.mark.parametrize(("name", "clean", "damaged"), PARQUET, ids=[name for name, *_ in PARQUET])
+def test_a_cell_of_a_parquet_file_that_is_not_valid_is_missing(tmp_path, name, clean, damaged):
+    is_date = "date" in str(clean.type)
+    declared = {"date": ["2015-01-01", "2025-12-31"]} if is_date else {"categories": ["F", "M"]}
+    table = TableSchema.parse({"cell": declared, "y": {"label": [0, 1]}}, "indicator")
+    found = []
+    for column in (clean, damaged):
+        parquet.write_table(pa.table({"cell": column, "y": [0, 1, 0]}), tmp_path / "records.parquet")
+        found.append(read_table(open_table(tmp_path / "records.parquet", table), table)[0])
+    assert found[0].shape == found[1].shape
+    np.testing.assert_array_equal(found[0][[0, 2]], found[1][[0, 2]])
+
+
+def test_a_cell_can_have_any_number_of_lines(tmp_path):
+    note = "line\n" * 3000 + '""quoted""'
+    write(tmp_path / "records.csv", ROWS, f'30,F,2020-01-01,"{note}",yes'.encode())
+    x, y, _ = read_table(open_table(tmp_path / "records.csv", schema, multiline=True), schema)
+    assert (x.shape, y[5]) == ((12, *schema.inputs), 1)
+
+
+def test_line_feeds_inside_of_old_lines_do_not_change_other_records(tmp_path):
+    path = tmp_path / "records.csv"
+    path.write_bytes("\r".join([HEADER, *ROWS]).encode())
+    expected, *_ = read_table(open_table(path, schema), schema)
+    path.write_bytes("\r".join([HEADER, *ROWS[:5], "30,F,a\nb,,yes", *ROWS[6:]]).encode())
+    x, *_ = read_table(open_table(path, schema), schema)
+    np.testing.assert_array_equal(np.delete(x, 5, 0), np.delete(expected, 5, 0))
+
+
+@pytest.mark.parametrize("encoding", ["utf-7", "hz", "idna", "rot13", "no such"])
+def test_encodings_in_which_one_line_changes_others_are_refused(tmp_path, encoding):
+    write(tmp_path / "records.csv", ROWS)
+    with pytest.raises(TacitError, match="unknown encoding"):
+        open_table(tmp_path / "records.csv", schema, encoding=encoding)

@@ -80,7 +80,10 @@ def _noise_scale(fixed: _Losses, losses: _Losses, epsilon: float, delta: float, 
     """
 
     def losses_at(s: float) -> LossCounts:
-        return Counter(dict(fixed)) + Counter({loss._replace(mu=loss.mu / s): count for loss, count in losses})
+        found = Counter(dict(fixed))
+        for loss, count in losses:  # two losses can become equal by rounding
+            found[loss._replace(mu=loss.mu / s)] += count
+        return found
 
     return calibrate_losses(losses_at, epsilon, delta, relation)
 

@@ -45,7 +45,7 @@ from tacit.runs.prediction import (
     export_model,
     write_model,
 )
-from tacit.runs.privacy_meter import PrivacyMeter, finite_or_none
+from tacit.runs.privacy_meter import TESTED_NOTE, PrivacyMeter, finite_or_none
 from tacit.runs.privacy_target import apply_privacy_target
 from tacit.runs.private_ranges import released_ranges
 from tacit.runs.progress import ProgressBar, progress_counter
@@ -66,6 +66,7 @@ __all__ = [
     "EXPORT_SUFFIXES",
     "PART_SECTIONS",
     "PYTHON_OBJECT_PREFIX",
+    "TESTED_NOTE",
     "Batch",
     "Checkpoint",
     "Config",

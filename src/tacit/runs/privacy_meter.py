@@ -28,7 +28,7 @@ _MODELS_NOT_COVERED = (
     "The models contain values without noise. The guarantee covers neither the models nor the accuracies, losses and "
     "norms measured on them."
 )
-_TESTED = (
+TESTED_NOTE = (
     "Accuracies and losses are measured exactly on test records that were held out of the data. This guarantee does "
     "not protect these records."
 )
@@ -159,7 +159,7 @@ class PrivacyMeter:
     def _notes(self, lines: list[Release], planned: bool) -> list[str]:
         models = [] if self._covers_models else [_MODELS_NOT_COVERED]
         measured = [_MEASURED] if self.measures else []
-        tested = [_TESTED] if self._holds_out and not planned else []
+        tested = [TESTED_NOTE] if self._holds_out and not planned else []
         note = None if planned else self.task.noise.simulation_note  # a plan holds for secret noise, too
         simulated = [] if note is None else [note]
         return [*self.algorithm.privacy.notes, *models, *tested, *measured, *outside_parts(lines), *simulated]

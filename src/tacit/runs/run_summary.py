@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tacit.privacy import Privacy
 from tacit.runs.metrics import Metric, headline, headline_metrics, trivial_scores
 from tacit.runs.observer import Row
+from tacit.runs.privacy_meter import TESTED_NOTE
 
 if TYPE_CHECKING:
     from tacit.runs.run import Run
@@ -58,7 +59,8 @@ class RunSummary:
         """The privacy statement in short, and the total of all runs on the same records if they are counted."""
         if self.privacy is None:
             return ["Privacy: call run.privacy in every process of the run"]
-        return [self.privacy.line, *filter(None, [self.privacy.total_sentence])]
+        tested = TESTED_NOTE if TESTED_NOTE in (self.privacy.note or "") else ""
+        return [self.privacy.line, *filter(None, [tested, self.privacy.total_sentence])]
 
     def text(self) -> str:
         """Return the summary as lines of text."""

@@ -205,8 +205,10 @@ def sweep_privacy(
 def _recorded_total(results: Sequence[Mapping[str, Any]], delta: float) -> RecordsTotal:
     """ε of all runs on the records of the sweep, as the records ledger has it now."""
     ledger = RecordsLedger()
-    total = ledger.total(str(results[0]["recorded_as"]), delta)
-    if total.runs < len(results):
+    totals = [ledger.total(str(each["recorded_as"]), delta) for each in results]
+    total = totals[0]
+    # Runs of one population have one total. The runs of a sweep are in one, or their total is not known.
+    if total.runs < len(results) or any(other != total for other in totals):
         return RecordsTotal(None, total.runs, f"runs of this sweep are missing in the records ledger {ledger.path}")
     return total
 

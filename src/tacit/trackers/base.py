@@ -7,7 +7,7 @@ from typing import Any
 
 from tacit.errors import TacitError
 from tacit.registry import Registry
-from tacit.runs import Observer, Row, Run, flat_settings
+from tacit.runs import TESTED_NOTE, Observer, Row, Run, flat_settings
 from tacit.runs.metrics import metric, metrics
 
 trackers: Registry[Tracker] = Registry("tracker")
@@ -47,7 +47,8 @@ class Tracker(Observer):
         privacy, measured = run.privacy, [metric(key) for row in run.evaluations[:1] for key in row if key in metrics]
         open_metrics = [each.name for each in measured if not each.is_covered(bool(privacy.covers_models))]
         epsilon = {"guaranteed_epsilon": privacy.guaranteed, "claimed_epsilon": privacy.claimed, "delta": privacy.delta}
-        not_covered = "all" if privacy.guaranteed is None else ", ".join(open_metrics) or "none"
+        tested = [TESTED_NOTE] if TESTED_NOTE in (privacy.note or "") else []
+        not_covered = "all" if privacy.guaranteed is None else ", ".join([*open_metrics, *tested]) or "none"
         words = {"privacy": privacy.sentence(), "not_covered": not_covered}
         self.close({**epsilon, "simulated": privacy.simulated, **words, "stopped": run.stopped})
 

@@ -13,10 +13,9 @@ Privacy:
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import islice
 
-_MAX_LINES = 1000  # of one record
 _EMPTY_CELL = '""'
+_END_OF_CELL = re.compile(r'[^"]*+(?:""[^"]*+)*+"')
 
 
 class RecordSplitter:
@@ -38,6 +37,7 @@ class RecordSplitter:
         self._closed = re.compile(rf"{cell}(?:{sep}{cell})*+")
         strict = rf' *+(?:{quoted} *+|[^"{sep}\n]*+)'
         self._well_formed = re.compile(rf"{strict}(?:{sep}{strict})*+")
+        self._open = re.compile(rf'(?:{strict}{sep})*+ *+"[^"]*+(?:""[^"]*+)*+')  # ends inside of a quoted cell
         self._quoted = re.compile(rf"(^|{sep}) *{quoted}")
 
     def count_cells(self, text: str) -> int:
@@ -83,14 +83,21 @@ class RecordSplitter:
 
     def _join(self, text: str, following: Iterator[tuple[int, str]]) -> str:
         """Return a record that starts with `text`, with the following lines up to the end of its last quoted cell."""
-        for _, line in islice(following, _MAX_LINES):
-            text += "\n" + _clean(line)
-            if '"' in line and self._well_formed.fullmatch(text):
-                return text
+        if not self._open.fullmatch(text):
+            raise ValueError("a quoted cell is followed by other text")
+        lines = [text]
+        for _, line in following:
+            lines.append(_clean(line))
+            end = _END_OF_CELL.match(lines[-1])
+            rest = None if end is None else lines[-1][end.end() :].lstrip(" ")
+            if rest is None or (rest[:1] == self._separator and self._open.fullmatch(rest[1:])):
+                continue  # the record is still inside of a quoted cell
+            if not rest or (rest[0] == self._separator and self._well_formed.fullmatch(rest[1:])):
+                return "\n".join(lines)
+            raise ValueError("a quoted cell is followed by other text")
         raise ValueError("a quoted cell does not end")
 
 
 def _clean(line: str) -> str:
-    """Return a line without its end. Only the end of a line separates records, so other carriage returns are spaces."""
-    line = line.rstrip("\r\n")
-    return line.replace("\r", " ") if "\r" in line else line
+    """Return a line without its end. Only the end of a line separates records, so other line breaks are spaces."""
+    return line.rstrip("\r\n").replace("\r", " ").replace("\n", " ")

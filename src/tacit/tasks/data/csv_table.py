@@ -8,7 +8,7 @@ import gzip
 import re
 import zlib
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from io import BufferedReader, StringIO, TextIOWrapper
 from itertools import islice
@@ -33,6 +33,10 @@ _BYTE_ORDER_MARKS = {
 }
 _OLD_LINE_ENDS = re.compile(r"[^\r\n]*\r[^\r\n]")  # a carriage return alone, as on old Macs
 _HEADER_LINES = 100
+# Encodings in which the bytes of one line do not change the meaning of another one.
+_PLAIN_ENCODINGS = re.compile(
+    r"ascii|utf-(8|16|32)|iso8859|cp\d|mac|koi8|shift_jis|gb|big5|euc_|kz1048|ptcp154|hp-roman8|tis"
+)
 
 
 class CsvTable(TableSource):
@@ -141,6 +145,9 @@ class CsvTable(TableSource):
         self.encoding = next(
             (name for mark, name in _BYTE_ORDER_MARKS.items() if start.startswith(mark)), self.encoding
         )
+        with suppress(LookupError):
+            if not _PLAIN_ENCODINGS.match(codecs.lookup(self.encoding).name):
+                raise self._unknown_encoding
         with self._open(newline="") as text:
             if _OLD_LINE_ENDS.match(text.read(1 << 16)):
                 self._newline = "\r"
@@ -155,8 +162,11 @@ class CsvTable(TableSource):
             return TextIOWrapper(file, encoding=self.encoding, errors=errors, newline=newline)
         except LookupError:
             file.close()
-            examples = '"utf-8", "utf-16" and "cp1252"'
-            raise TacitError(f'unknown encoding "{self.encoding}"; examples are {examples}') from None
+            raise self._unknown_encoding from None
+
+    @property
+    def _unknown_encoding(self) -> TacitError:
+        return TacitError(f'unknown encoding "{self.encoding}"; examples are "utf-8", "utf-16" and "cp1252"')
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

@@ -107,11 +107,16 @@ class ParquetTable(TableSource):
 
 
 def _plain(column: Any) -> Any:
-    """Return text as bytes: text that is not valid UTF-8 would raise an error when it is read."""
+    """Return text as bytes and dates as times: values that are not valid would raise an error when they are read."""
     import pyarrow as pa
+    from pyarrow import types
 
-    column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-    return column.cast(pa.large_binary()) if pa.types.is_string(column.type) else column
+    if types.is_dictionary(column.type):
+        return _plain(column.dictionary).take(column.indices)
+    if types.is_string(column.type) or types.is_large_string(column.type) or types.is_string_view(column.type):
+        return column.cast(pa.large_binary())
+    units = {pa.date32(): "s", pa.date64(): "ms"}
+    return column.cast(pa.timestamp(units[column.type])) if column.type in units else column
 
 
 def _column_type(stored: Any) -> ColumnType:

@@ -1,4 +1,11 @@
-"""Engine for models that torch.vmap does not support: one backward pass per record, which is slow."""
+"""Engine for models that torch.vmap does not support: one backward pass per record, which is slow.
+
+Privacy:
+    Every record gets a copy of the model of its own. What a forward pass stores in the model, in attributes, buffers or
+    lists, is lost afterwards, so that no record influences the gradient of another one.
+"""
+
+import copy
 
 import torch
 from torch import Tensor
@@ -38,7 +45,8 @@ def gradient_sum(
 
 
 def _gradient(objective: Objective, params: Tensor, record: list[Tensor]) -> Tensor:
-    """Return the gradient (d,) of one record's loss."""
+    """Return the gradient (d,) of one record's loss, with a copy of the model for this record alone."""
+    objective = copy.deepcopy(objective)
     p = {name: value.detach().requires_grad_() for name, value in objective.layout.unflatten(params).items()}
     with torch.enable_grad():
         loss = objective.record(p, *record)
