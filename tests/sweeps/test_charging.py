@@ -7,7 +7,7 @@ import pytest
 from tacit.errors import BudgetExceeded, TacitError
 from tacit.privacy import RecordsLedger, RecordsTotal, epsilon_per_run, joint_epsilon
 from tacit.runs import Config, from_config
-from tacit.sweeps import cell_runs, sweep
+from tacit.sweeps import cell_runs, charging, sweep
 from tests.sweeps.cases import SECRET, SMALL
 
 LRS = {"lr": [0.05, 0.2, 0.5]}
@@ -157,3 +157,19 @@ def test_the_epsilon_of_each_run_meets_the_total():
         epsilon_per_run(lambda epsilon: epsilon, 2.0, 0)
     with pytest.raises(TacitError, match="No amount of noise"):
         epsilon_per_run(lambda epsilon: 7.0, 2.0, 3)
+
+
+def test_runs_in_several_populations_have_no_total(monkeypatch):
+    """Two preparations of one table are two populations: neither total contains all runs of the sweep."""
+
+    class Ledger:
+        path = "ledger"
+
+        def total(self, run, delta):
+            return RecordsTotal({"one": 1.5, "other": 1.9}[run], 2)
+
+    monkeypatch.setattr(charging, "RecordsLedger", Ledger)
+    assert charging._recorded_total([{"recorded_as": "one"}] * 2, 1e-5).epsilon == 1.5
+    several = charging._recorded_total([{"recorded_as": "one"}, {"recorded_as": "other"}], 1e-5)
+    assert several.epsilon is None
+    assert "are missing in the records ledger" in several.reason
