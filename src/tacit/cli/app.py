@@ -16,7 +16,6 @@ app = typer.Typer(
     help="Train models across organisations that do not share their data, with differential privacy.",
     epilog="To start: tacit train (an embedded example that takes less than a minute).",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 _OUT_OF_MEMORY = "Out of memory: use fewer nodes, a smaller model or a smaller batch"
@@ -25,9 +24,9 @@ INTERRUPTED = 130  # exit code after Ctrl-C, as in shells
 
 def _version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
+        from tacit.version import __version__
 
-        print_line(f"tacit {version('tacit')}")
+        print_line(f"tacit {__version__}")
         raise typer.Exit
 
 
