@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from tacit.cli.output import err, print_line
+from tacit.cli.output import err, print_line, print_warning
 from tacit.errors import TacitError
 
 app = typer.Typer(
@@ -47,8 +47,10 @@ def main() -> None:
         check,
         claims,
         compare,
+        doctor,
         export,
         gallery,
+        init,
         inspect,
         learn_graph,
         listing,
@@ -88,4 +90,4 @@ def _fail(sentence: str) -> NoReturn:
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
-    err.print(f"warning: {message}", style="yellow", highlight=False, soft_wrap=True, markup=False, emoji=False)
+    print_warning(str(message))
