@@ -69,7 +69,7 @@ def main() -> None:
     with warnings.catch_warnings():
         warnings.showwarning = _warn
         try:
-            app()
+            app(prog_name="tacit")  # also under `python -m`: shell completion calls the command by this name
         except TacitError as error:
             _fail(str(error))
         except OSError as error:

@@ -47,10 +47,10 @@ def _device() -> dict[str, Any]:
 
 def _data() -> dict[str, Any]:
     """The folders of data sets, and whether all files of each data set are there. Digests are not checked."""
-    from tacit.graph_learning.data import ABIDE, COIL
+    from tacit.graph_learning import data as signals
     from tacit.tasks.data import folders, published_files
 
-    files = {**published_files(), "coil20": (COIL,), "abide": (ABIDE,)}
+    files = {**published_files(), "coil20": (signals.COIL,), "abide": (signals.ABIDE,)}
     try:
         searched = [str(folder) for folder in folders()]
         found = {name: all(file.is_present() for file in each) for name, each in files.items()}

@@ -67,20 +67,18 @@ def train(
         if run.coordinator.is_leader:
             if key is not None:
                 _sign(run, key)
-            if run.config["privacy"].get("epsilon") is None:  # otherwise the target was checked before the run
-                _warn_if_weak(run.privacy.guaranteed)
-            if as_json:
-                print_json(result)
-            else:
-                _print_result(run, verbose)
+            _warn_if_weak(run.privacy.guaranteed, warned=run.config["privacy"].get("epsilon"))
+            print_json(result) if as_json else _print_result(run, verbose)
     if run.interrupted:
         raise typer.Exit(INTERRUPTED)
 
 
-def _warn_if_weak(epsilon: float | None) -> None:
+def _warn_if_weak(epsilon: float | None, warned: float | None = None) -> None:
+    """Print a warning about a large ε, unless there was one about the target ε `warned` before the run."""
     from tacit.privacy import weak_protection
 
-    if epsilon is not None and (text := weak_protection(epsilon)) is not None:
+    text = weak_protection(epsilon or 0.0)
+    if text is not None and weak_protection(warned or 0.0) is None:
         print_warning(text)
 
 
