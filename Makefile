@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 # One thread per test process: the processes already use all cores.
 TEST_ENV := OMP_NUM_THREADS=1
 
-.PHONY: setup demo test lint proto browser audit chaos mutants bench clean
+.PHONY: setup demo test lint proto browser wheel audit chaos mutants bench clean
 
 setup: $(VENV)/.ready
 
@@ -37,6 +37,10 @@ browser:
 test: lint browser
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal
 
+# Build the wheel into dist/, install it into an environment of its own, and use it outside the checkout.
+wheel: setup
+	TACIT_DIST=dist $(TEST_ENV) $(BIN)/python -m pytest -m full -rA tests/test_wheel.py
+
 # Long audits of every method and of the gallery of broken mechanisms. Prints the ε lower bound of each.
 audit: setup
 	$(TEST_ENV) $(BIN)/python -m pytest -m full -rA -n 2 --dist worksteal tests/audit/test_full.py
@@ -55,4 +59,4 @@ bench: setup
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) runs build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) runs build dist .pytest_cache .mypy_cache .ruff_cache

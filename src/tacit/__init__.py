@@ -9,6 +9,8 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from tacit.version import __version__
+
 if TYPE_CHECKING:
     from tacit import claims, tables, trackers
     from tacit.algorithms import Algorithm
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
     from tacit.runs import Config, Observer, Run, load, verify
     from tacit.sweeps import sweep
     from tacit.tasks import Clip, Dataset, Head, Model, Target, Task, datasets, heads, models, shards
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Algorithm",
@@ -49,6 +49,7 @@ __all__ = [
     "TacitRegressor",
     "Target",
     "Task",
+    "__version__",
     "claims",
     "compare",
     "datasets",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from importlib import import_module
 
 
 class TacitError(Exception):
@@ -15,6 +16,24 @@ class TacitError(Exception):
 
 class BudgetExceeded(TacitError):
     """The next release would exceed the privacy budget. It was not made."""
+
+
+class MissingExtra(TacitError, ImportError):
+    """A package is not installed that an extra of Tacit contains."""
+
+
+def require_extra(extra: str, what: str, *modules: str) -> None:
+    """Raise MissingExtra unless all `modules` of an extra can be imported; `what` names what needs them.
+
+    >>> require_extra("sites", "Sites", "math", "no_such_module")
+    Traceback (most recent call last):
+    tacit.errors.MissingExtra: Sites need no_such_module, which is not installed: pip install "tacit[sites]"
+    """
+    for module in modules:
+        try:
+            import_module(module)
+        except ImportError:
+            raise MissingExtra(f'{what} need {module}, which is not installed: pip install "tacit[{extra}]"') from None
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> TacitError:

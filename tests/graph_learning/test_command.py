@@ -116,10 +116,12 @@ def test_bad_options_are_refused(tacit, files, tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full/x").write_text("")
     (tmp_path / "broken.npz").write_text("no archive")
+    np.savez(tmp_path / "objects.npz", signals=np.array([["a", None]], dtype=object))
     for args, message in [
         ((*files, "--epsilon", "1"), "Noise needs a clip"),
         (("none.csv",), "File not found: none.csv"),
         (("broken.npz",), "broken.npz cannot be read as an .npz archive"),
+        (("objects.npz",), "objects.npz cannot be read as an .npz archive of numeric arrays"),
         ((*files, "--out", "full"), "full is not empty"),
         (("a.csv",), "PPGL needs at least 2 clients, got 1"),
         ((*files, "--rounds", "0"), "rounds must be at least 1"),

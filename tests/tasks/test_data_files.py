@@ -5,7 +5,7 @@ import hashlib
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import pooch
+import platformdirs
 import pytest
 import requests
 
@@ -22,7 +22,7 @@ def cache(tmp_path, monkeypatch):
     """An empty cache, and an empty folder TACIT_DATA."""
     (tmp_path / "named").mkdir()
     monkeypatch.setenv("TACIT_DATA", str(tmp_path / "named"))
-    monkeypatch.setattr(pooch, "os_cache", lambda _: tmp_path / "cache")
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda _: str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +17,7 @@ from tacit.api.messages import python_errors
 from tacit.api.parts import GivenParts, Sharding
 from tacit.errors import TacitError
 from tacit.graphs import Graph
+from tacit.privacy import weak_protection
 from tacit.runs import Config, Observer, Run, batch_relation, from_config
 from tacit.tasks import Head, Label, Model, Target, fitting_split
 
@@ -129,6 +131,8 @@ def train(
             goal["epsilon"] = given.default_epsilon(hyperparameters)
         sections = given.sections(hyperparameters, _ARGUMENTS)
         config = Config.parse({**general, **sections, "batch": batches, "privacy": goal}, "tacit.train")
+        if (weak := weak_protection(config.privacy.epsilon or 0.0)) is not None:
+            warnings.warn(weak, stacklevel=2)
         parts = given.objects(adapt_data(data, target, labels, test, fitting_split(batch_relation(config.batch))))
         followers, folder = adapt_observers(observers, progress), None if out is None else Path(out)
         how: dict[str, Any] = {"out": folder, "resume": resume, "extend": extend, "observers": followers}

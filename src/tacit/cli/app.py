@@ -9,14 +9,13 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from tacit.cli.output import err, print_line
+from tacit.cli.output import err, print_line, print_warning
 from tacit.errors import TacitError
 
 app = typer.Typer(
     help="Train models across organisations that do not share their data, with differential privacy.",
     epilog="To start: tacit train (an embedded example that takes less than a minute).",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 _OUT_OF_MEMORY = "Out of memory: use fewer nodes, a smaller model or a smaller batch"
@@ -25,9 +24,9 @@ INTERRUPTED = 130  # exit code after Ctrl-C, as in shells
 
 def _version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
+        from tacit.version import __version__
 
-        print_line(f"tacit {version('tacit')}")
+        print_line(f"tacit {__version__}")
         raise typer.Exit
 
 
@@ -48,8 +47,10 @@ def main() -> None:
         check,
         claims,
         compare,
+        doctor,
         export,
         gallery,
+        init,
         inspect,
         learn_graph,
         listing,
@@ -68,7 +69,7 @@ def main() -> None:
     with warnings.catch_warnings():
         warnings.showwarning = _warn
         try:
-            app()
+            app(prog_name="tacit")  # also under `python -m`: shell completion calls the command by this name
         except TacitError as error:
             _fail(str(error))
         except OSError as error:
@@ -89,4 +90,4 @@ def _fail(sentence: str) -> NoReturn:
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
-    err.print(f"warning: {message}", style="yellow", highlight=False, soft_wrap=True, markup=False, emoji=False)
+    print_warning(str(message))

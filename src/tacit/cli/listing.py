@@ -84,9 +84,8 @@ def _one(name: str, registry: Registry[Any] | None, about: str, as_json: bool) -
 
 def _options(name: str, registry: Registry[Any]) -> dict[str, Any]:
     """The default of each key that a config may have beside `name`, including those of its section."""
-    from tacit.graph_learning import graph_methods
+    from tacit.graph_learning import CLIP_KEY, graph_methods
     from tacit.runs import ConfigSection, DropoutKeys, RegularisationKeys, SharingKeys
-    from tacit.sites import CLIP
 
     maker = registry[name]
     hints = get_type_hints(maker if is_dataclass(maker) or not inspect.isclass(maker) else maker.__init__)
@@ -100,7 +99,7 @@ def _options(name: str, registry: Registry[Any]) -> dict[str, Any]:
     more = {key: each.default for key, each in section.model_fields.items()}
     unlike = () if getattr(kind, "partial", True) else tuple(SharingKeys.model_fields)
     if registry is graph_methods:
-        more = {CLIP: None}
+        more = {CLIP_KEY: None}
     own = {key: each.default for key, each in registry.options(name).items() if "ndarray" not in str(hints.get(key))}
     for field in fields(maker) if is_dataclass(maker) else ():
         if field.name in own and field.default_factory is not MISSING:

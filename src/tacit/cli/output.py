@@ -20,6 +20,11 @@ def print_line(line: str) -> None:
     _out.print(line, highlight=False, markup=False, soft_wrap=True, emoji=False)
 
 
+def print_warning(text: str) -> None:
+    """Print a warning on standard error."""
+    err.print(f"warning: {text}", style="yellow", highlight=False, soft_wrap=True, markup=False, emoji=False)
+
+
 @contextmanager
 def show_preparation(what: str) -> Iterator[None]:
     """Show that something is prepared, and print what reading a table reports, such as the memory that it needs."""

@@ -14,11 +14,12 @@ from tacit.graph_learning.records import reserve_signals
 from tacit.graph_learning.run import GraphLearningRun
 from tacit.graph_learning.score_metrics import GraphScore
 from tacit.graph_learning.sensitivity import classical_noise_multiplier
-from tacit.graph_learning.signals import Signals
+from tacit.graph_learning.signals import CLIP_KEY, Signals
 from tacit.graph_learning.triangle import pair_vertices
 from tacit.registry import discover
 
 __all__ = [
+    "CLIP_KEY",
     "EDGE_THRESHOLD",
     "IGL",
     "PPGL",

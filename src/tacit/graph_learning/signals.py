@@ -17,6 +17,7 @@ from tacit.graph_learning.triangle import pair_count
 from tacit.privacy import Array, Bounded, Ledger, Noise, ReleaseContext, Sampling
 
 Z_PURPOSE = "mean of squared differences"
+CLIP_KEY = "clip"  # a key of [algorithm] that is a parameter of `Signals`, not of the method
 _LARGEST_CLIP = 1e100  # beyond it, or below its inverse, noise would overflow or underflow
 
 

@@ -43,6 +43,7 @@ from tacit.privacy.statement import (
     outside_parts,
     rounded_down,
     rounded_up,
+    weak_protection,
 )
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ __all__ = [
     "rounded_up",
     "sampling_kinds",
     "total_of_runs",
+    "weak_protection",
     "write_private_file",
 ]
 

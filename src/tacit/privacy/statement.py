@@ -23,6 +23,7 @@ _NEIGHBOURS = {
 }
 _MODELS_NOT_COVERED = "; the models and results measured on them are not covered"
 _RELATIONS = {"add-remove": "add or remove one", "replace-one": "replace one"}
+_WEAK_EPSILON = 10.0
 _NEIGHBOURS_OF_NODES = "all data of one node are replaced by any other data"
 
 
@@ -151,6 +152,19 @@ def rounded_down(epsilon: float, digits: int = 3) -> str:
     '0.245'
     """
     return _rounded(epsilon, digits, ROUND_FLOOR)
+
+
+def weak_protection(epsilon: float) -> str | None:
+    """Return a sentence about an ε that is too large to protect much; None for other values.
+
+    >>> print(weak_protection(25.0))
+    ε = 25 is weak protection: one record can make an outcome e^25 times as likely. ε = 1 is strong
+    >>> weak_protection(10.0)
+    """
+    if epsilon <= _WEAK_EPSILON or math.isinf(epsilon):
+        return None
+    value = rounded_up(epsilon)
+    return f"ε = {value} is weak protection: one record can make an outcome e^{value} times as likely. ε = 1 is strong"
 
 
 def _rounded(value: float, digits: int, rounding: str) -> str:

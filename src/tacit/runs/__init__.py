@@ -6,6 +6,7 @@ from tacit.runs.canonical import canonical_settings, flat_settings, settings_dig
 from tacit.runs.checkpoint import Checkpoint
 from tacit.runs.config import EXAMPLE_CONFIG, Config
 from tacit.runs.config_file import apply_settings, read_toml, setting_value, validate_section
+from tacit.runs.config_schema import config_schema
 from tacit.runs.config_sections import (
     PART_SECTIONS,
     PYTHON_OBJECT_PREFIX,
@@ -17,6 +18,7 @@ from tacit.runs.config_sections import (
     RegularisationKeys,
     SharingKeys,
 )
+from tacit.runs.config_template import config_template
 from tacit.runs.evaluated_run import EvaluatedRun, history_frame
 from tacit.runs.evaluator import Evaluator
 from tacit.runs.figures import DEVIATION, PlottedCurve, XAxis, plot_curves
@@ -108,6 +110,8 @@ __all__ = [
     "check_intact",
     "check_names",
     "code_digests",
+    "config_schema",
+    "config_template",
     "covers_models",
     "ensure_folder",
     "export_model",

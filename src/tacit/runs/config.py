@@ -28,21 +28,25 @@ from tacit.runs.storage import CONFIG_FILE, LEDGER_FILE
 class Config(ConfigSection):
     """The config of a complete run. A section that sets some keys keeps the defaults of the others."""
 
-    name: str | None = Field(default=None, pattern=r"^[\w\-. ]*\w$")
-    seed: int = Field(default=0, ge=0, lt=2**63)
-    noise: Literal["simulated", "secret"] = "simulated"
-    rounds: int = Field(default=200, ge=1)
-    evaluate_every: int | None = Field(default=None, ge=1)
-    data: NamedPart = DEFAULT_PARTS["data"]
-    sharding: NamedPart = DEFAULT_PARTS["sharding"]
-    task: NamedPart = DEFAULT_PARTS["task"]
-    model: NamedPart = DEFAULT_PARTS["model"]
-    graph: NamedPart = DEFAULT_PARTS["graph"]
-    algorithm: NamedPart = DEFAULT_PARTS["algorithm"]
-    batch: Batch = Batch()
-    privacy: PrivacyTarget = PrivacyTarget()
-    network: CostModel = CostModel()
-    measure: tuple[str, ...] = ()
+    name: str | None = Field(default=None, pattern=r"^[\w\-. ]*\w$", description="name of the run", examples=["my-run"])
+    seed: int = Field(default=0, ge=0, lt=2**63, description="the same seed gives the same run")
+    noise: Literal["simulated", "secret"] = Field(
+        default="simulated", description="simulated (protects nobody) or secret: docs/several-runs.md"
+    )
+    rounds: int = Field(default=200, ge=1, description="number of rounds")
+    evaluate_every: int | None = Field(default=None, ge=1, description="rounds between two evaluations")
+    data: NamedPart = Field(default=DEFAULT_PARTS["data"], description="the records")
+    sharding: NamedPart = Field(default=DEFAULT_PARTS["sharding"], description="which node has which records")
+    task: NamedPart = Field(default=DEFAULT_PARTS["task"], description="what the model learns; auto fits the data")
+    model: NamedPart = Field(default=DEFAULT_PARTS["model"], description="the model of every node")
+    graph: NamedPart = Field(default=DEFAULT_PARTS["graph"], description="which nodes send messages to which")
+    algorithm: NamedPart = Field(
+        default=DEFAULT_PARTS["algorithm"], description="the method; its other keys are parameters"
+    )
+    batch: Batch = Field(default=Batch(), description="the records of one step")
+    privacy: PrivacyTarget = Field(default=PrivacyTarget(), description="the privacy to guarantee")
+    network: CostModel = Field(default=CostModel(), description="the simulated clock of comparisons")
+    measure: tuple[str, ...] = Field(default=(), description="optional metrics, such as node_accuracy")
 
     @field_validator(*PART_SECTIONS, mode="before")
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -33,7 +33,7 @@ class NamedPart(BaseModel):
     """A section that names a registered part; its other keys are the parameters, which the registry checks."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
-    name: str
+    name: str = Field(description="a name that `tacit list` shows, or your own: path/to/file.py:Name")
 
     @model_validator(mode="before")
     @classmethod
@@ -55,10 +55,10 @@ class Batch(ConfigSection):
     (None, 'all', 32)
     """
 
-    size: int | None = Field(default=32, ge=1)
-    sampling: str = "poisson"
-    relation: Relation | None = None
-    epochs: int = Field(default=1, ge=1)
+    size: int | None = Field(default=32, ge=1, description='(expected) batch size per node, or "all"')
+    sampling: str = Field(default="poisson", description="poisson, without-replacement or permutation")
+    relation: Relation | None = Field(default=None, description="neighbouring data sets: add-remove or replace-one")
+    epochs: int = Field(default=1, ge=1, description="with permutation: epochs between two shuffles")
 
     @field_validator("size", mode="before")
     @classmethod
@@ -82,6 +82,9 @@ class Batch(ConfigSection):
         return value
 
 
+PositiveEpsilon = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
+
+
 class PrivacyTarget(ConfigSection):
     """The privacy to reach: noise is calibrated for `epsilon`, and a release that would exceed `budget` is refused.
 
@@ -89,43 +92,51 @@ class PrivacyTarget(ConfigSection):
     `ranges_epsilon` is the part of `epsilon` for the release of private ranges of columns, by default a tenth of it.
     """
 
-    epsilon: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    delta: float = Field(default=1e-5, gt=0, lt=1)
-    calibration: Literal["guaranteed", "paper"] = "guaranteed"
-    budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    population: str | None = None
-    population_budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    ranges_epsilon: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    epsilon: PositiveEpsilon = Field(default=None, description="the ε for which the noise is calibrated")
+    delta: float = Field(default=1e-5, gt=0, lt=1, description="the δ of all guarantees")
+    calibration: Literal["guaranteed", "paper"] = Field(
+        default="guaranteed", description="guaranteed, or paper: the noise with which the paper claims this ε"
+    )
+    budget: PositiveEpsilon = Field(default=None, description="refuse releases beyond this ε; default: epsilon")
+    population: str | None = Field(
+        default=None, description="with secret noise: name of the population of the records", examples=["ward-7"]
+    )
+    population_budget: PositiveEpsilon = Field(
+        default=None, description="with secret noise: limit of ε of all runs on the population", examples=[10.0]
+    )
+    ranges_epsilon: PositiveEpsilon = Field(
+        default=None, description="the part of epsilon for private ranges of columns", examples=[0.3]
+    )
 
 
 class CostModel(ConfigSection):
     """Seconds per gradient and per round of communication, and bytes per second that a node can send."""
 
-    gradient_time: float = Field(default=0.0, ge=0)
-    link_time: float = Field(default=0.0, ge=0)
-    bandwidth: float = Field(default=float("inf"), gt=0)
+    gradient_time: float = Field(default=0.0, ge=0, description="seconds per gradient")
+    link_time: float = Field(default=0.0, ge=0, description="seconds per round of communication")
+    bandwidth: float = Field(default=float("inf"), gt=0, description="bytes per second that a node can send")
 
 
 class DropoutKeys(ConfigSection):
     """Keys of [graph] for every graph: the probabilities that a link or a node fails in a round."""
 
-    drop_links: float = Field(default=0.0, ge=0, lt=1)
-    drop_nodes: float = Field(default=0.0, ge=0, lt=1)
-    drop_seed: int = Field(default=0, ge=0)
+    drop_links: float = Field(default=0.0, ge=0, lt=1, description="probability that a link fails in a round")
+    drop_nodes: float = Field(default=0.0, ge=0, lt=1, description="probability that a node fails in a round")
+    drop_seed: int = Field(default=0, ge=0, description="seed of the failures")
 
 
 class RegularisationKeys(ConfigSection):
     """Keys of [model] for every model: weight_decay · ‖parameters‖²/2 is added to the loss; no record changes it."""
 
-    weight_decay: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    weight_decay: float = Field(default=0.0, ge=0, allow_inf_nan=False, description="weight of ‖parameters‖²/2")
 
 
 class SharingKeys(ConfigSection):
     """Keys of [algorithm] for methods with partial sharing: which parameters are shared, and how the others are
     trained."""
 
-    share: tuple[str, ...] | None = None
-    local: Literal["private", "exact"] = "private"
+    share: tuple[str, ...] | None = Field(default=None, description="patterns of the shared parameters")
+    local: Literal["private", "exact"] = Field(default="private", description="how the other parameters are trained")
 
 
 DEFAULT_PARTS = {

@@ -18,7 +18,7 @@ from tacit.runs.parts import UserParts, build_algorithm
 from tacit.tasks import Dataset, Head, Model, datasets, heads, models, shards
 
 _EVALUATIONS = 20  # about so many, unless evaluate_every is set
-_REGISTRIES: dict[str, Registry[Any]] = {
+PART_REGISTRIES: dict[str, Registry[Any]] = {
     "data": datasets,
     "sharding": shards,
     "task": heads,
@@ -43,7 +43,7 @@ def resolved_config(config: Config, parts: UserParts | None = None) -> Config:
     parts = parts or UserParts()
     table = config.as_dict()
     table["evaluate_every"] = config.evaluate_every or evaluation_interval(config.rounds)
-    for kind, registry in _REGISTRIES.items():
+    for kind, registry in PART_REGISTRIES.items():
         part = getattr(parts, kind)
         if part is None and table[kind]["name"] == AUTO:
             continue

@@ -4,6 +4,10 @@
 machine. `docs/architecture.md` follows one message from a site to its neighbour.
 """
 
+from tacit.errors import require_extra
+
+require_extra("sites", "Sites", "grpc", "google.protobuf", "prometheus_client")
+
 from tacit.sites.build import build_site
 from tacit.sites.certificates import CertificateFiles, create_authority, create_site_certificate
 from tacit.sites.description import NetworkDescription, first_difference
@@ -19,14 +23,12 @@ from tacit.sites.parts import SiteParts
 from tacit.sites.payload import WireError, check_tensors
 from tacit.sites.private_state import exclusive_lock
 from tacit.sites.setup import NetworkFiles, create_network
-from tacit.sites.signals import CLIP
 from tacit.sites.site_config import SiteConfig
 from tacit.sites.status import SiteStatus
 from tacit.sites.supervisor import Supervisor
 from tacit.sites.wire import decode, encode
 
 __all__ = [
-    "CLIP",
     "VALUE_KINDS",
     "CertificateFiles",
     "Link",

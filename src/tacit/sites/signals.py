@@ -8,11 +8,10 @@ from typing import Any
 import numpy.typing as npt
 
 from tacit.errors import TacitError
-from tacit.graph_learning import GraphMethod, graph_methods, read_clients
+from tacit.graph_learning import CLIP_KEY, GraphMethod, graph_methods, read_clients
 from tacit.registry import Registry
 from tacit.runs import NamedPart, PrivacyTarget
 
-CLIP = "clip"  # a key of [algorithm] that is a parameter of `Signals`, not of the method
 _REQUIRED = ("beta", "rho", "lam")  # `GraphLearner` chooses them from released values; sites must agree beforehand
 
 signal_sources: Registry[npt.ArrayLike] = Registry("signals")
@@ -25,8 +24,8 @@ def is_graph_learning(algorithm: NamedPart) -> bool:
 
 def build_graph_method(choice: NamedPart, rounds: int, privacy: PrivacyTarget) -> GraphMethod[Any]:
     """Build the method that network.toml names, with noise for its ε. The result is the same at every site."""
-    own = {key: value for key, value in choice.parameters.items() if key != CLIP}
-    graph_methods.check(choice.name, own, also=(CLIP,))
+    own = {key: value for key, value in choice.parameters.items() if key != CLIP_KEY}
+    graph_methods.check(choice.name, own, also=(CLIP_KEY,))
     missing = [key for key in _REQUIRED if key in graph_methods.parameters(choice.name) and key not in own]
     if missing:
         raise TacitError(f"algorithm {choice.name} requires values for: {', '.join(missing)}")
@@ -38,7 +37,7 @@ def build_graph_method(choice: NamedPart, rounds: int, privacy: PrivacyTarget) -
 
 def signal_clip(choice: NamedPart) -> float | None:
     """Return the clip bound of [algorithm]: the largest norm of a signal's squared differences."""
-    clip = choice.parameters.get(CLIP)
+    clip = choice.parameters.get(CLIP_KEY)
     if clip is not None and (isinstance(clip, bool) or not isinstance(clip, int | float)):
         raise TacitError(f"algorithm {choice.name}: clip = {clip!r} must be a number")
     return clip

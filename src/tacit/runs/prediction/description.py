@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import fields
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from tacit.registry import invalid
 from tacit.runs.config_sections import PYTHON_OBJECT_PREFIX, RegularisationKeys
 from tacit.runs.prediction.model_privacy import Described, ModelPrivacy
 from tacit.tasks import DecimalMark, Head, Label, Layout, Normalise, Target, heads, models
+from tacit.version import __version__
 
 if TYPE_CHECKING:
     from tacit.runs.run import Run
@@ -137,7 +137,7 @@ def describe(run: Run, *, node: int | None, complete: bool) -> ModelDescription:
     data, is_site = task.data, not run.has_all_nodes
     return ModelDescription(
         format=_FORMAT,
-        tacit=version("tacit"),
+        tacit=__version__,
         rounds=run.t,
         node=node,
         names=list(layout.names),

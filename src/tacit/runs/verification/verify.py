@@ -79,7 +79,7 @@ class Verification:
 
 
 def verify(
-    folder: Path, *, public_key: Ed25519PublicKey | None = None, sign: Ed25519PrivateKey | None = None
+    folder: str | Path, *, public_key: Ed25519PublicKey | None = None, sign: Ed25519PrivateKey | None = None
 ) -> Verification:
     """Verify the finished run in `folder`.
 
@@ -91,7 +91,7 @@ def verify(
     Raises:
         TacitError: `folder` is not the folder of a run.
     """
-    findings = Findings()
+    findings, folder = Findings(), Path(folder)
     evidence = Evidence.read(folder, findings)
     key = evidence.digest if public_key is None and sign is None and not findings.differences else ""
     if key in _remembered:

@@ -5,10 +5,11 @@ from tacit.tasks.data.cells import DecimalMark, number_of, numbers
 from tacit.tasks.data.columns import CategoryColumn, Missing
 from tacit.tasks.data.csv_table import CsvTable
 from tacit.tasks.data.dataset import Dataset, Normalise, datasets, normalised_records
-from tacit.tasks.data.files import DataFile
+from tacit.tasks.data.files import DataFile, folders
 from tacit.tasks.data.identifiers import looks_like_identifier
 from tacit.tasks.data.node_records import join_datasets, join_nodes
 from tacit.tasks.data.private_columns import RANGE_BINS, PrivateColumns, Ranges, with_ranges
+from tacit.tasks.data.published_files import published_files
 from tacit.tasks.data.split import Split, fitting_split
 from tacit.tasks.data.table_reader import open_table, read_table
 from tacit.tasks.data.table_schema import TableSchema
@@ -32,6 +33,7 @@ __all__ = [
     "builtin",
     "datasets",
     "fitting_split",
+    "folders",
     "images",
     "join_datasets",
     "join_nodes",
@@ -41,6 +43,7 @@ __all__ = [
     "number_of",
     "numbers",
     "open_table",
+    "published_files",
     "read_table",
     "user_files",
     "with_ranges",

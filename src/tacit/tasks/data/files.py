@@ -1,5 +1,6 @@
 """Finds data files in the folder TACIT_DATA or the cache, or downloads them. Every file's digest is checked."""
 
+import hashlib
 import os
 import tempfile
 import zlib
@@ -7,15 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import pooch
+import platformdirs
 
-from tacit.errors import TacitError
+from tacit.errors import MissingExtra, TacitError, require_extra
 
 TIMEOUT = 10.0  # seconds without receiving data
 
 
 def sha256(path: Path) -> str:
-    return str(pooch.file_hash(str(path), alg="sha256"))
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,10 @@ class DataFile:
                     return path
         return None
 
+    def is_present(self) -> bool:
+        """Return whether the file is on this machine. Its content is not checked."""
+        return any((folder / name).is_file() for folder in folders() for name in (self.path, f"{self.path}.gz"))
+
     def get(self) -> Path:
         """Return the path of the file; download it if necessary."""
         return self.local() or self._download()
@@ -52,10 +58,13 @@ class DataFile:
             )
 
     def _download(self) -> Path:
-        reasons = []
+        reasons, advice = [], ""
         for url in self.urls:
             try:
                 return self._fetch(url)
+            except MissingExtra as error:
+                advice = f". {error}"
+                break
             except (OSError, TacitError) as error:  # requests' own errors are OSErrors
                 what = "wrong digest" if isinstance(error, TacitError) else type(error).__name__
                 reasons.append(f"{url} ({what})")
@@ -63,11 +72,14 @@ class DataFile:
         tried = f", and cannot be downloaded from {' or '.join(reasons)}" if reasons else ""
         raise TacitError(
             f"data file {self.path} is not in {searched}{tried}; "
-            f"put it there, or set TACIT_DATA to the folder that contains {self.path}"
+            f"put it there, or set TACIT_DATA to the folder that contains {self.path}{advice}"
         )
 
     def _fetch(self, url: str) -> Path:
         """Download to a temporary folder and move the file if its digest is right, so that no partial file remains."""
+        require_extra("data", "Downloads", "pooch")
+        import pooch
+
         target = cache() / self.path
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:
@@ -87,7 +99,7 @@ def existing(path: Path) -> Path:
 
 
 def cache() -> Path:
-    return Path(pooch.os_cache("tacit"))
+    return Path(platformdirs.user_cache_dir("tacit"))
 
 
 def folders() -> list[Path]:

@@ -88,12 +88,19 @@ def cifar10(edition: Edition = "any", limit: int | None = None, normalise: Norma
     return prepared(data, limit, normalise)
 
 
+def idx_files(name: str) -> tuple[DataFile, ...]:
+    """Return the files of MNIST or Fashion-MNIST."""
+    return tuple(
+        DataFile(f"{name}/{file}", digest, tuple(address + file for address in IDX_ADDRESSES[name]))
+        for file, digest in zip(IDX_FILES, IDX_DIGESTS[name], strict=True)
+    )
+
+
 def _idx(name: str) -> Dataset:
     arrays = []
-    for file, digest in zip(IDX_FILES, IDX_DIGESTS[name], strict=True):
-        urls = tuple(address + file for address in IDX_ADDRESSES[name])
-        path = DataFile(f"{name}/{file}", digest, urls).get()
-        header = 16 if "images" in file else 8
+    for file in idx_files(name):
+        path = file.get()
+        header = 16 if "images" in file.path else 8
         arrays.append(np.frombuffer(gzip.decompress(path.read_bytes()), np.uint8, offset=header))
     x, y, test_x, test_y = arrays
     return _dataset(name, x.reshape(-1, 1, 28, 28), y, test_x.reshape(-1, 1, 28, 28), test_y, (0.0,), (1.0,))

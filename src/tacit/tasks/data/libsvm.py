@@ -38,8 +38,13 @@ def mushrooms(limit: int | None = None, normalise: Normalise = "none") -> Datase
     return prepared(with_fixed_split(*_read("mushrooms", 112), "mushrooms", [1, 2]), limit, normalise)
 
 
+def libsvm_file(name: str) -> DataFile:
+    """Return a file of the LIBSVM page."""
+    return DataFile(f"libsvm/{name}", DIGESTS[name], (ADDRESS + name,), measure=_digest)
+
+
 def _read(name: str, features: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    x, y = _parsed(DataFile(f"libsvm/{name}", DIGESTS[name], (ADDRESS + name,), measure=_digest).get(), features)
+    x, y = _parsed(libsvm_file(name).get(), features)
     return x.toarray(), y
 
 
