@@ -49,6 +49,8 @@ def test_only_simulated_noise_has_a_banner(changing, finished):
     secret = replace(changing, privacy=replace(changing.privacy, simulated=False))
     for run in (secret, RunRecord.read(finished["plain"])):  # the second has no noise at all
         assert '<p class="simulation">' not in render_run_page([run])
+    assert '<p class="simulation">' not in render_run_page([secret, secret])
+    assert '<p class="simulation">' in render_run_page([secret, changing])
 
 
 def test_first_section_states_guarantee_claim_and_detection(changing):

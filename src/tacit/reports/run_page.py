@@ -11,7 +11,7 @@ from tacit.reports.audit_section import audit_chart, audit_sections
 from tacit.reports.charts import Figure, series_colour
 from tacit.reports.network_chart import network_chart
 from tacit.reports.pair_chart import pair_chart
-from tacit.reports.privacy_statement import MEANING, StatementItem, limitations, privacy_statement, simulation_sentence
+from tacit.reports.privacy_statement import MEANING, StatementItem, limitations, privacy_statement
 from tacit.reports.run_panels import run_panels
 from tacit.reports.run_record import Row, RunRecord, read_records
 from tacit.reports.template import render_template, write_page
@@ -48,7 +48,6 @@ def render_run_page(runs: Sequence[RunRecord], document: Sequence[StatementItem]
         colours=[series_colour(i) for i in range(len(runs))],
         statements=statements,
         meaning=dict(statements[0]).get(MEANING, ""),
-        simulation=simulation_sentence(runs[0]),
         document=document,
         dated=dated_line(runs[0]),
         verified="not verified" if runs[0].verification is None else "verified",

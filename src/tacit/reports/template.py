@@ -11,6 +11,7 @@ from plotly.offline import get_plotlyjs
 
 from tacit.reports.formats import FILTERS
 from tacit.reports.glossary import GLOSSARY, mark_terms
+from tacit.reports.privacy_statement import simulation_sentence
 from tacit.reports.utility_section import metric_text, trivial_text
 from tacit.runs import storage
 
@@ -42,4 +43,5 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(FILTERS, metric=metric_text, trivial=trivial_text, terms=mark_terms)
+    environment.filters["simulation"] = simulation_sentence
     return environment

@@ -2,7 +2,7 @@
 const figures = JSON.parse(document.getElementById("figures").textContent);
 const root = document.documentElement;
 const system = matchMedia("(prefers-color-scheme: dark)");
-const PRINTED = { narrow: 290, wide: 560 }; // widths of charts on paper, in CSS pixels
+const PRINTED = { narrow: { width: 290, height: 210 }, wide: { width: 560 } }; // charts on paper, in CSS pixels
 let printing = false;
 if (typeof Plotly === "undefined") root.classList.remove("charts");
 const config = { responsive: true, displayModeBar: false };
@@ -28,8 +28,9 @@ function layout(own) {
 
 function draw(id) {
   const css = getComputedStyle(root);
-  const width = printing ? { width: document.getElementById(id).closest(".panels, .columns") ? PRINTED.narrow : PRINTED.wide } : {};
-  return Plotly.react(id, coloured(figures[id].data, css), coloured({ ...layout(figures[id].layout), ...width }, css), config);
+  const narrow = document.getElementById(id).closest(".panels, .columns");
+  const size = printing ? (narrow ? PRINTED.narrow : PRINTED.wide) : {};
+  return Plotly.react(id, coloured(figures[id].data, css), coloured({ ...layout(figures[id].layout), ...size }, css), config);
 }
 
 function show(theme) {
