@@ -18,3 +18,11 @@ def test_folder_without_a_run_is_refused(tacit, tmp_path):
     assert (ended.code, ended.out) == (2, "")
     assert "is not a run folder" in ended.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_document_options_that_do_not_fit_are_refused(tacit):
+    several = tacit("report", "one", "two", "--format", "pdf")
+    assert (several.code, several.err) == (2, "error: --format pdf is for one run, got 2: write one document per run\n")
+    purpose = tacit("report", "one", "--purpose", "A study")
+    assert (purpose.code, purpose.out) == (2, "")
+    assert "add --format pdf" in purpose.err

@@ -18,7 +18,7 @@ from tests.helpers import accept_ctrl_c
 
 COMMAND = [str(Path(sys.executable).with_name("tacit")), "train"]
 FILES = {"config.toml", "history.csv", "ledger.sqlite", "models.safetensors", "checkpoint.safetensors", "result.json"}
-FILES |= {"model.safetensors", "nodes.csv", "graph.json", "threats.json", "report.html"}
+FILES |= {"model.safetensors", "nodes.csv", "graph.json", "threats.json", "report.html", "plotly.min.js"}
 PRIVACY = {"claimed", "guaranteed", "delta", "unit", "relation", "adversary", "reason", "note"} | {
     "assumes",
     "per_round",

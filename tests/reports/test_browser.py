@@ -21,6 +21,7 @@ def test_every_chart_is_drawn(visit, finished):
 
 def test_slider_changes_the_links(visit, finished):
     page = visit(finished["changing"] / "report.html")
+    page.locator("#graph summary").click()
     pictures = []
     for t in range(3):
         page.locator("#round").fill(str(t))

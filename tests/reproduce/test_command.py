@@ -33,7 +33,13 @@ def test_table_has_published_claimed_and_guaranteed_results(tacit, tiny):
     assert const.split()[:3] == ["Const", "3", "60.5"]
     assert dyn.split()[:3] == ["Dyn", "3", "–"]
     assert ended.out.splitlines()[-1].endswith("one-quick/report.html")
-    assert {path.name for path in FOLDER.iterdir()} == {"table.md", "table.csv", "results.json", "report.html"}
+    assert {path.name for path in FOLDER.iterdir()} == {
+        "table.md",
+        "table.csv",
+        "results.json",
+        "report.html",
+        "plotly.min.js",
+    }
     assert "| Const | 3 | 60.5 |" in (FOLDER / "table.md").read_text()
     rows = list(csv.DictReader((FOLDER / "table.csv").read_text().splitlines()))
     assert [row["method"] for row in rows] == ["Free", "Const", "Dyn"]

@@ -30,6 +30,7 @@ def mixed(tmp_path_factory):
 
 def test_the_report_lists_every_adversary_and_draws_the_pairs(mixed, visit):
     seen = visit(mixed / "report.html")
+    seen.locator("#adversaries summary").click()
     text = seen.locator("#adversaries").inner_text()
     headline = RunRecord.read(mixed).privacy.guaranteed
     for bound in json.loads((mixed / "threats.json").read_text())["bounds"]:

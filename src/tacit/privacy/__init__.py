@@ -12,6 +12,7 @@ from tacit.privacy.accounting import (
     joint_epsilon,
 )
 from tacit.privacy.adversary import Adversary, Coalition, Eavesdropper, MetricReader, ModelHolder
+from tacit.privacy.attack_bounds import FALSE_ALARMS, detection_bound, guess_bound, trade_off_bound, trade_off_corners
 from tacit.privacy.bounded import Bounded, ReleaseContext
 from tacit.privacy.budget import Budget
 from tacit.privacy.declarations import declares
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from tacit.privacy.release_journal import ReleaseJournal
 
 __all__ = [
+    "FALSE_ALARMS",
     "NOISE_KEY_FILE",
     "NO_PRIVACY",
     "AdditiveNoise",
@@ -92,6 +94,7 @@ __all__ = [
     "calibrate",
     "calibrate_noise",
     "declares",
+    "detection_bound",
     "epsilon",
     "epsilon_lower_bound",
     "epsilon_per_run",
@@ -99,6 +102,7 @@ __all__ = [
     "erase_noise",
     "first_step_of_key",
     "guarantee",
+    "guess_bound",
     "is_erased",
     "joint_epsilon",
     "ledger_guarantee",
@@ -115,6 +119,8 @@ __all__ = [
     "rounded_up",
     "sampling_kinds",
     "total_of_runs",
+    "trade_off_bound",
+    "trade_off_corners",
     "weak_protection",
     "write_private_file",
 ]

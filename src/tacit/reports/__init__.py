@@ -1,8 +1,9 @@
-"""Reports: HTML pages of runs, comparisons, experiments and learned graphs. Each page is one self-contained file."""
+"""Reports: HTML pages of runs, comparisons, experiments and learned graphs. Pages need no network."""
 
 from tacit.reports.comparison_page import comparison_observers, write_comparison_page
 from tacit.reports.experiment_page import render_experiment_page, write_experiment_page
 from tacit.reports.graph_page import render_graph_page, write_graph_page
+from tacit.reports.pdf import PDF_FILE, write_run_pdf
 from tacit.reports.privacy_statement import StatementItem, limitations, privacy_statement
 from tacit.reports.report_page import ReportPage
 from tacit.reports.run_data import write_run_data
@@ -12,6 +13,7 @@ from tacit.reports.saved_audits import SavedAudits
 from tacit.reports.sweep_page import SWEEP_FILE, render_sweep_page, write_sweep_page
 
 __all__ = [
+    "PDF_FILE",
     "REPORT_FILE",
     "SWEEP_FILE",
     "ReportPage",
@@ -31,5 +33,6 @@ __all__ = [
     "write_graph_page",
     "write_run_data",
     "write_run_page",
+    "write_run_pdf",
     "write_sweep_page",
 ]

@@ -14,6 +14,7 @@ Figure = dict[str, Any]
 LOG_AXIS = {"type": "log", "exponentformat": "power", "dtick": 1}
 _COLOURS = 8
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down")
+_LOG_RATIO = 20.0  # a claim and a guarantee further apart have a logarithmic axis
 _MAX_MARKERS = 30  # more markers would hide the line
 
 
@@ -52,7 +53,7 @@ def epsilon_over_rounds(runs: Sequence[RunRecord]) -> Figure | None:
         claimed = _history_curve(run, i, "round", "claimed", "round %{x}: claimed ε = %{y:.3g}")
         if claimed is not None:
             curves.append({**claimed, "mode": "lines", "line": {**claimed["line"], "dash": "dot"}})
-    return line_figure(curves, "Round", {"rangemode": "tozero"})
+    return line_figure(curves, "Round", dict(LOG_AXIS) if _far_apart(runs) else {"rangemode": "tozero"})
 
 
 def curve(x: Sequence[Any], y: Sequence[Any], name: str, index: int, hover: str) -> Figure:
@@ -132,6 +133,14 @@ def _band(run: RunRecord, index: int, x: str, y: str, scale: float) -> Figure | 
         "hoverinfo": "skip",
         "meta": index,
     }
+
+
+def _far_apart(runs: Sequence[RunRecord]) -> bool:
+    """Whether a claimed ε is so far from the guaranteed ε that a linear axis would hide one of them."""
+    columns = ("guaranteed", "claimed")
+    rows = [row for run in runs if run.privacy.guaranteed is not None for row in run.evaluations]
+    largest = [max((row[name] for row in rows if row.get(name) is not None), default=0.0) for name in columns]
+    return min(largest) > 0 and max(largest) > _LOG_RATIO * min(largest)
 
 
 def _suffix(shown: Metric) -> str:

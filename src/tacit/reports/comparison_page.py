@@ -11,7 +11,8 @@ from tacit.comparisons import Comparison, mean_and_deviation, mean_curve
 from tacit.reports.report_page import ReportPage
 from tacit.reports.run_page import REPORT_FILE, render_run_page
 from tacit.reports.run_record import RunRecord
-from tacit.runs import Observer, storage
+from tacit.reports.template import write_page
+from tacit.runs import Observer
 
 
 def comparison_observers() -> Sequence[Observer]:
@@ -25,9 +26,7 @@ def write_comparison_page(comparison: Comparison) -> Path:
         mean_record(label, [RunRecord.read(folder) for folder in folders])
         for label, folders in comparison.folders.items()
     ]
-    page = comparison.out / REPORT_FILE
-    storage.write(page, render_run_page(runs).encode())
-    return page
+    return write_page(comparison.out / REPORT_FILE, render_run_page(runs))
 
 
 def mean_record(label: str, runs: Sequence[RunRecord]) -> RunRecord:

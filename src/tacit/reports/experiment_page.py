@@ -12,9 +12,8 @@ from tacit.reports.charts import Figure, series_colour
 from tacit.reports.run_page import REPORT_FILE
 from tacit.reports.run_panels import ChartPanel
 from tacit.reports.sensitivity_chart import estimate_warning, sensitivity_chart
-from tacit.reports.template import render_template
+from tacit.reports.template import render_template, write_page
 from tacit.reproduce import Experiment, ExperimentChart, ExperimentResults, ResultRow, SeedSummary, table_columns
-from tacit.runs import storage
 from tacit.runs.metrics import metric
 
 _HEADINGS = {
@@ -28,9 +27,7 @@ _LOG_AXIS = {"type": "log", "exponentformat": "power"}
 
 def write_experiment_page(results: ExperimentResults) -> Path:
     """Write report.html to the folder of the results."""
-    page = results.out / REPORT_FILE
-    storage.write(page, render_experiment_page(results).encode())
-    return page
+    return write_page(results.out / REPORT_FILE, render_experiment_page(results))
 
 
 def render_experiment_page(results: ExperimentResults) -> str:

@@ -12,13 +12,13 @@ from tacit.reports.charts import LOG_AXIS, Figure, curve, line_figure
 from tacit.reports.graph_pictures import edges_of, graph_pictures
 from tacit.reports.privacy_statement import several_runs_limitation, statement_items
 from tacit.reports.release_summary import summarise_releases
-from tacit.reports.template import render_template
-from tacit.runs import flat_settings, storage
+from tacit.reports.template import render_template, write_page
+from tacit.runs import flat_settings
 
 
 def write_graph_page(learner: GraphLearner, out: Path, names: Sequence[str], vertices: Sequence[str] | None) -> None:
     """Write the page of a fitted learner to `out` (arguments as for `render_graph_page`)."""
-    storage.write(out, render_graph_page(learner, names, vertices).encode())
+    write_page(out, render_graph_page(learner, names, vertices))
 
 
 def render_graph_page(learner: GraphLearner, names: Sequence[str], vertices: Sequence[str] | None = None) -> str:

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tacit.privacy import Privacy, rounded_up
+from tacit.privacy import FALSE_ALARMS, Privacy, detection_bound, guess_bound, rounded_up
 from tacit.reports.release_summary import ReleaseSummary
 from tacit.reports.run_record import RunRecord
 from tacit.reports.sensitivity_chart import noise_scale_text
 
-_FALSE_ALARMS = 0.01
+MEANING = "What ε means"
 _WEAK_GUESS = 0.99
 
 
@@ -20,26 +20,6 @@ class StatementItem(NamedTuple):
 
     term: str
     text: str
-
-
-def guess_bound(epsilon: float, delta: float) -> float:
-    """The largest probability of guessing which of two neighbouring data sets was used: (e^ε + δ) / (e^ε + 1).
-
-    >>> guess_bound(0.0, 0.0), round(guess_bound(1.0, 1e-5), 3)
-    (0.5, 0.731)
-    """
-    return min(1.0, (1 + delta * math.exp(-epsilon)) / (1 + math.exp(-epsilon)))
-
-
-def detection_bound(epsilon: float, delta: float, false_alarms: float = _FALSE_ALARMS) -> float:
-    """The largest true positive rate of a membership test with this false positive rate.
-
-    >>> round(detection_bound(1.0, 1e-5), 3)
-    0.027
-    """
-    for_few_alarms = delta + math.exp(min(epsilon, 700.0)) * false_alarms
-    for_many_alarms = 1 - math.exp(-epsilon) * (1 - delta - false_alarms)
-    return max(0.0, min(1.0, for_few_alarms, for_many_alarms))
 
 
 def privacy_statement(run: RunRecord) -> list[StatementItem]:
@@ -57,13 +37,24 @@ def statement_items(privacy: Privacy, releases: Sequence[ReleaseSummary], noise_
         StatementItem("Protected unit", _unit(privacy)),
         StatementItem("Neighbouring data sets", _neighbours(privacy)),
         StatementItem("Adversary", _adversary(privacy)),
-        StatementItem("What ε means", _meaning(privacy)),
+        StatementItem(MEANING, _meaning(privacy)),
         StatementItem("Assumptions", f"{_capitalised(privacy.assumes)}." if privacy.assumes else ""),
         StatementItem("Noise scale", noise_scale),
         StatementItem("Releases", " ".join(_release(each, privacy.unit) for each in releases)),
         StatementItem("Notes", privacy.note or ""),
     ]
     return [item for item in items if item.text]
+
+
+def simulation_sentence(run: RunRecord) -> str:
+    """What a reader must know first about a run with simulated noise; empty for other runs."""
+    noisy = not run.releases or any(release.mechanism != "exact" for release in run.releases)
+    if not run.privacy.simulated or not noisy:
+        return ""
+    return (
+        f"The noise is derived from seed {run.config.get('seed')}, so this run protects nobody. The privacy below is "
+        "that of the same run with secret noise."
+    )
 
 
 def limitations(run: RunRecord) -> list[str]:
@@ -178,7 +169,7 @@ def _meaning(privacy: Privacy) -> str:
     text = (
         f"{change} changes the probability of any outcome by at most a factor e^ε ≈ {_factor(epsilon)}, plus δ. "
         f"Guessing which of two neighbouring data sets was used succeeds with probability at most "
-        f"{_percent(guess_bound(epsilon, delta))} (chance: 50 %). A test with {100 * _FALSE_ALARMS:.0f} % false alarms "
+        f"{_percent(guess_bound(epsilon, delta))} (chance: 50 %). A test with {100 * FALSE_ALARMS:.0f} % false alarms "
         f"detects the difference with probability at most {_percent(detection_bound(epsilon, delta))}."
     )
     weak = guess_bound(epsilon, delta) > _WEAK_GUESS

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tacit.reports.run_data import write_run_data
 from tacit.reports.run_page import REPORT_FILE, render_run_page
 from tacit.reports.run_record import RunRecord
-from tacit.runs import Observer, Run, has_ended, storage
+from tacit.reports.template import write_page
+from tacit.runs import Observer, Run, has_ended
 
 
 class ReportPage(Observer):
@@ -19,5 +20,4 @@ class ReportPage(Observer):
             return  # the folder could not be brought up to date, so there is nothing to report
         write_run_data(run, run.out)
         if leader:
-            page = render_run_page([RunRecord.read_unverified(run.out)])
-            storage.write(run.out / REPORT_FILE, page.encode())
+            write_page(run.out / REPORT_FILE, render_run_page([RunRecord.read_unverified(run.out)]))

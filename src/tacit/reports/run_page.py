@@ -6,17 +6,18 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
+from tacit.reports.attack_chart import attack_chart
 from tacit.reports.audit_section import audit_chart, audit_sections
 from tacit.reports.charts import Figure, series_colour
 from tacit.reports.network_chart import network_chart
 from tacit.reports.pair_chart import pair_chart
-from tacit.reports.privacy_statement import limitations, privacy_statement
+from tacit.reports.privacy_statement import MEANING, StatementItem, limitations, privacy_statement
 from tacit.reports.run_panels import run_panels
 from tacit.reports.run_record import Row, RunRecord, read_records
-from tacit.reports.template import render_template
+from tacit.reports.template import render_template, write_page
 from tacit.reports.utility_section import shown_metrics, utility_section
-from tacit.reports.verification_section import verification_items
-from tacit.runs import flat_settings, storage
+from tacit.reports.verification_section import dated_line, digests, verification_items
+from tacit.runs import flat_settings
 from tacit.runs.metrics import Metric, headline_metrics
 
 REPORT_FILE = "report.html"
@@ -25,14 +26,16 @@ _MAX_NODE_ROWS, _WORST_NODE_ROWS = 200, 50
 
 def write_run_page(folders: Sequence[Path], out: Path) -> Path:
     """Write the page of the runs in `folders` to `out`. Every run is verified first."""
-    storage.write(out, render_run_page(read_records(folders)).encode())
-    return out
+    return write_page(out, render_run_page(read_records(folders)))
 
 
-def render_run_page(runs: Sequence[RunRecord]) -> str:
-    """The HTML of one run, or of several runs beside each other."""
-    panels = run_panels(runs)
-    single = len(runs) == 1
+def render_run_page(runs: Sequence[RunRecord], document: Sequence[StatementItem] = ()) -> str:
+    """The HTML of one run, or of several runs beside each other.
+
+    `document` are the items of the first printed page; the page of a document has all its sections open.
+    """
+    panels, single = run_panels(runs), len(runs) == 1
+    statements = [privacy_statement(run) for run in runs]
     return render_template(
         "report.html",
         runs=runs,
@@ -43,7 +46,12 @@ def render_run_page(runs: Sequence[RunRecord]) -> str:
             **(_single_run_figures(runs[0]) if single else {}),
         },
         colours=[series_colour(i) for i in range(len(runs))],
-        statements=[privacy_statement(run) for run in runs],
+        statements=statements,
+        meaning=dict(statements[0]).get(MEANING, ""),
+        document=document,
+        dated=dated_line(runs[0]),
+        verified="not verified" if runs[0].verification is None else "verified",
+        digests=digests(runs[0]),
         limitations=[limitations(run) for run in runs],
         verifications=[verification_items(run) for run in runs],
         audits=audit_sections(runs[0]) if single else [],
@@ -102,6 +110,7 @@ def _several_title(runs: Sequence[RunRecord]) -> str:
 
 def _single_run_figures(run: RunRecord) -> dict[str, Figure]:
     figures = {
+        "attack": attack_chart(run.privacy),
         "network": network_chart(run),
         "pairs": pair_chart(run),
         "audit-chart": audit_chart(run.audits.trials),

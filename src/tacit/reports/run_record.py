@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tacit.errors import TacitError
 from tacit.privacy import Ledger
 from tacit.reports.release_summary import ReleaseSummary, summarise_releases
 from tacit.reports.saved_audits import SavedAudits
-from tacit.runs import FinishedRun, require_files, storage
+from tacit.runs import FinishedRun, RecordedFacts, require_files, storage
 
 Row = dict[str, Any]
 
@@ -26,6 +27,7 @@ class RunRecord(FinishedRun):
         releases: What the nodes released, from the ledgers; empty if some ledgers are on other hosts.
         threats: ε against each adversary (threats.json).
         audits: Results of `tacit audit` on this folder (audit.json).
+        facts: What the ledger records about the run; None if the ledger is on another host.
         seeds: The number of runs of which this is the mean; 1 for a run of its own.
         deviations: The standard deviation of each metric over several seeds.
     """
@@ -36,6 +38,7 @@ class RunRecord(FinishedRun):
     releases: list[ReleaseSummary] = field(default_factory=list)
     threats: dict[str, Any] = field(default_factory=lambda: {"bounds": [], "pairs": None})
     audits: SavedAudits = field(default_factory=SavedAudits)
+    facts: RecordedFacts | None = None
     seeds: int = 1
     deviations: dict[str, float] = field(default_factory=dict)
 
@@ -48,6 +51,7 @@ class RunRecord(FinishedRun):
             "graph": storage.read_table(folder / storage.GRAPH_FILE),
             "releases": _read_releases(folder, result.get("processes", 1)),
             "audits": SavedAudits.read(folder),
+            "facts": _read_facts(folder),
         }
         if (folder / storage.THREATS_FILE).is_file():
             more["threats"] = storage.read_table(folder / storage.THREATS_FILE)
@@ -67,3 +71,11 @@ def _read_releases(folder: Path, processes: int) -> list[ReleaseSummary]:
     if len(ledgers) < processes:
         return []
     return summarise_releases(release for path in ledgers for release in Ledger(path).releases())
+
+
+def _read_facts(folder: Path) -> RecordedFacts | None:
+    """The facts in the first ledger. Whether they are right is for the verification to decide."""
+    try:
+        return next((RecordedFacts.read(Ledger(path), path.name) for path in storage.ledger_files(folder)), None)
+    except TacitError:
+        return None

@@ -12,8 +12,7 @@ from tacit.errors import TacitError
 from tacit.reports.charts import Figure
 from tacit.reports.formats import format_heading
 from tacit.reports.run_panels import ChartPanel
-from tacit.reports.template import render_template
-from tacit.runs import storage
+from tacit.reports.template import render_template, write_page
 from tacit.sweeps import SweepResult, SweepRow
 
 SWEEP_FILE = "sweep.html"
@@ -25,9 +24,7 @@ def write_sweep_page(result: SweepResult) -> Path:
     """Write sweep.html to the folder of a sweep."""
     if result.out is None:
         raise TacitError("This sweep has no folder for its page: run it with out=")
-    page = result.out / SWEEP_FILE
-    storage.write(page, render_sweep_page(result).encode())
-    return page
+    return write_page(result.out / SWEEP_FILE, render_sweep_page(result))
 
 
 def render_sweep_page(result: SweepResult) -> str:

@@ -1,18 +1,40 @@
-"""Rendering of the HTML templates. A page is one file that needs no other and no network."""
+"""Rendering and writing of the HTML pages. A page needs no network: its charts use a script beside it."""
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
 from tacit.reports.formats import FILTERS
+from tacit.reports.glossary import GLOSSARY, mark_terms
+from tacit.reports.privacy_statement import simulation_sentence
 from tacit.reports.utility_section import metric_text, trivial_text
+from tacit.runs import storage
+
+SCRIPT_FILE = "plotly.min.js"
 
 
 def render_template(template: str, /, **values: Any) -> str:
     """The HTML of a template in the folder `assets`."""
+    return _environment().get_template(template).render(script=SCRIPT_FILE, glossary=GLOSSARY, **values)
+
+
+def write_page(page: Path, html: str) -> Path:
+    """Write a page, and the script that draws its charts if the folder does not contain the same one already."""
+    script = get_plotlyjs().encode()
+    beside = page.with_name(SCRIPT_FILE)
+    if not beside.is_file() or beside.stat().st_size != len(script) or beside.read_bytes() != script:
+        storage.write(beside, script)
+    storage.write(page, html.encode())
+    return page
+
+
+@cache
+def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("tacit.reports", "assets"),
         autoescape=True,
@@ -20,5 +42,6 @@ def render_template(template: str, /, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(FILTERS, metric=metric_text, trivial=trivial_text)
-    return environment.get_template(template).render(plotly=get_plotlyjs(), **values)
+    environment.filters.update(FILTERS, metric=metric_text, trivial=trivial_text, terms=mark_terms)
+    environment.filters["simulation"] = simulation_sentence
+    return environment

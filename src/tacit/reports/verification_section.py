@@ -8,27 +8,46 @@ from tacit.runs import RecordedFacts, Verification
 
 
 def verification_items(run: RunRecord) -> list[StatementItem]:
-    """One line per fact; of a page that the run itself has written, only that it is not verified yet."""
-    if run.verification is None:
-        return [
-            StatementItem("Not verified", f"Written by the run at its end. To verify it: tacit report {run.folder}")
-        ]
-    verification, facts = run.verification, run.verification.facts
-    assert facts is not None, "a verified run has facts"
+    """One line per fact. A page that the run itself has written states that the run is not verified yet."""
+    verification, facts = run.verification, run.facts
     several = (
         f"This is the mean of {run.seeds} runs, and all of them are verified. The privacy statement and the lines "
         f"below are those of the run with the largest ε, {run.folder}."
     )
-    items = [
-        StatementItem("Runs", several if run.seeds > 1 else ""),
-        StatementItem("Verified", f"{_date(verification.time)} (UTC). {_sentence(verification)}"),
-        StatementItem("Not checked", " ".join(f"{_capitalised(line)}." for line in verification.unchecked)),
-        StatementItem("Signature", _signature(verification)),
-        StatementItem("Run", _times(facts)),
-        StatementItem("Extended", _extensions(facts)),
-        StatementItem("Software", _software(facts)),
-    ]
+    items = [StatementItem("Runs", several if run.seeds > 1 else "")]
+    if verification is None:
+        text = f"Written by the run at its end. To verify it: tacit report {run.folder}"
+        items.append(StatementItem("Not verified", text))
+    else:
+        items += [
+            StatementItem("Verified", f"{_date(verification.time)} (UTC). {_sentence(verification)}"),
+            StatementItem("Not checked", " ".join(f"{_capitalised(line)}." for line in verification.unchecked)),
+            StatementItem("Signature", _signature(verification)),
+        ]
+    if facts is not None:
+        items += [
+            StatementItem("Run", _times(facts)),
+            StatementItem("Extended", _extensions(facts)),
+            StatementItem("Software", _software(facts)),
+        ]
     return [item for item in items if item.text]
+
+
+def dated_line(run: RunRecord) -> str:
+    """The day of the run and the version of Tacit; empty if the ledger is not in the folder."""
+    facts = run.facts
+    if facts is None:
+        return ""
+    first, last = _date(facts.starts[0].time), _date(facts.ended or facts.starts[-1].time)
+    return f"{first if first == last else f'{first} to {last}'} · Tacit {facts.starts[-1].tacit}"
+
+
+def digests(run: RunRecord) -> dict[str, str]:
+    """SHA-256 digests of the config, the inputs, the releases and the files, as the ledger records them."""
+    if run.facts is None:
+        return {}
+    found = {"config": run.facts.config_digest, **run.facts.inputs, "releases": run.facts.releases_digest or ""}
+    return {name: digest for name, digest in (found | dict(sorted(run.facts.files.items()))).items() if digest}
 
 
 def _sentence(verification: Verification) -> str:
