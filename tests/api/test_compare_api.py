@@ -56,6 +56,13 @@ def test_the_statement_says_that_it_is_a_simulation(table):
     assert table.attrs["privacy"]["sgp"].startswith("No privacy is guaranteed")
 
 
+def test_the_note_names_hyperparameters_that_differ(table):
+    assert "lr is 0.5 (dyn-d2p) and 0.1 (const-d2p, sgp)" in table.attrs["note"]
+    assert "differ" not in table.attrs["statement"]
+    same = tacit.compare(["const-d2p", "sgp"], epsilon=2.0, seeds=1, settings={"algorithm.lr": 0.5}, **SMALL)
+    assert same.attrs["note"] is None
+
+
 def test_the_command_has_the_same_numbers_and_prints_every_format(table, request):
     command = request.getfixturevalue("tacit")
     arguments = ["compare", "dyn-d2p", "const-d2p", "sgp", "--epsilon", "2", "--delta", "1e-3", "--seeds", "2"]

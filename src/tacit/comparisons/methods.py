@@ -78,6 +78,27 @@ def method_config(method: Method, settings: Sequence[str]) -> Config:
     return Config.load(None, [f"algorithm={method}", *settings])
 
 
+def differing_hyperparameters(methods: Sequence[ComparedMethod]) -> str | None:
+    """Return a sentence with the hyperparameters whose values differ between methods; None if there are none.
+
+    Only methods given by name or config are considered, and neither their noise nor names that only one method has.
+    """
+    values: dict[str, dict[str, list[str]]] = {}
+    for method in methods:
+        if method.parts.algorithm is not None:
+            continue
+        name, given = method.config.algorithm.name, method.config.algorithm.parameters
+        for key, option in algorithms.options(name).items():
+            value = given.get(key, option.default)
+            if isinstance(value, bool | int | float | str) and key not in algorithms.noise_parameters(name):
+                values.setdefault(key, {}).setdefault(str(value), []).append(method.label)
+    listed = {
+        key: [f"{value} ({', '.join(labels)})" for value, labels in found.items()] for key, found in values.items()
+    }
+    parts = [f"{key} is {' and '.join(found)}" for key, found in listed.items() if len(found) > 1]
+    return f"The hyperparameters differ: {'; '.join(parts)}." if parts else None
+
+
 def _checked_labels(labels: Mapping[str, Method]) -> list[str]:
     """The labels that a user has chosen. They name folders and runs."""
     for label in labels:

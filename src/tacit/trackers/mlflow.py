@@ -26,7 +26,7 @@ class MLflow(Tracker):
             from mlflow.tracking import MlflowClient, get_tracking_uri, is_tracking_uri_set
         except ImportError:
             raise missing_library("MLflow") from None
-        configured = get_tracking_uri() if is_tracking_uri_set() else "mlruns"
+        configured = get_tracking_uri() if is_tracking_uri_set() else "mlruns"  # type: ignore[no-untyped-call]
         self._uri, self._experiment = str(configured if uri is None else uri), experiment
         if self._uri.startswith("file:") or (":" not in self._uri and self._uri not in ("databricks", "uc")):
             os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow 3 otherwise refuses folders
