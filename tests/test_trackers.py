@@ -75,7 +75,7 @@ def test_an_error_of_mlflow_is_one_sentence(tmp_path, monkeypatch):
 
 
 def test_wandb_refuses_an_unknown_mode():
-    with pytest.raises(tacit.TacitError, match='unknown mode .* "ofline"; did you mean "offline"'):
+    with pytest.raises(tacit.TacitError, match=r'unknown mode .* "ofline"; did you mean "offline"'):
         WeightsAndBiases(mode="ofline")
 
 

@@ -42,6 +42,7 @@ class CountedItems(Items):
         ({"model": SGD}, f"model is an {OPTIMISER}"),
         ({"model": lambda x: x}, "model must be a name, a torch.nn.Module or a tacit.Model, got function"),
         ({"model": nn.Linear(3, 1), "labels": [0, 1, 2]}, "needs a model with 3 outputs per record"),
+        ({"task": "regression"}, r'needs targets of kind number, .*tacit.Target\("number", range=\(low, high\)\)'),
         ({"model": nn.Linear(5, 2)}, r"the model does not accept records of shape \(3,\)"),
         ({"algorithm": SGD}, f"algorithm is an {OPTIMISER}"),
         ({"algorithm": torch.optim.SGD}, f"algorithm is an {OPTIMISER}"),
@@ -69,3 +70,14 @@ def test_mistakes(given, words):
     with pytest.raises(tacit.TacitError, match=words) as refusal:
         quick(**{"model": nn.Linear(3, 2), "data": (X, Y), "labels": [0, 1], **given})
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("given", [{}, {"task": "binary"}, {"model": tacit.Model(nn.Linear(3, 1))}])
+@pytest.mark.parametrize("algorithm", ["sgp", "const-d2p"])
+def test_classes_that_were_learnt_are_not_counted_in_an_error(given, algorithm):
+    numbers = np.linspace(0, 1, 35).repeat(2)
+    x = np.random.default_rng(0).normal(size=(70, 3))
+    given = {"model": nn.Linear(3, 1)} | given
+    with pytest.raises(tacit.TacitError, match=r"declare what y is, labels=\[...\] .* range=\(low, high\)") as caught:
+        tacit.train(data=(x, numbers), nodes=2, algorithm=algorithm, **given)
+    assert "35" not in str(caught.value)
