@@ -98,8 +98,8 @@ def run_comparison(
         observers: Returns the observers of one run.
         progress: Whether to print one line per run on standard error.
     """
-    if seeds < 1:
-        raise TacitError(f"seeds must be at least 1, got {seeds}")
+    if not isinstance(seeds, int) or seeds < 1:
+        raise TacitError(f"seeds must be the number of runs per method, at least 1, got {seeds}")
     compared = compared_methods(methods, settings=settings, parts=parts, epsilon=epsilon, delta=delta, cost=cost)
     runs = {method.label: seed_runs(method, seeds, out) for method in compared}
     run_missing([run for each in runs.values() for run in each], out, jobs, observers, progress=progress)

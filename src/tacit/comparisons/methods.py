@@ -54,6 +54,9 @@ def compared_methods(
     Raises:
         TacitError: There are fewer than two methods, or they do not have the same task.
     """
+    if isinstance(methods, str | Algorithm):
+        name = methods if isinstance(methods, str) else type(methods).__name__
+        raise TacitError(f'A comparison needs a list of two or more methods, such as ["dyn-d2p", "sgp"], got "{name}"')
     if len(methods) < 2:
         raise TacitError(f"A comparison needs two or more config files or names of algorithms, got {len(methods)}")
     given = list(methods.values()) if isinstance(methods, Mapping) else list(methods)
