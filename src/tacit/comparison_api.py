@@ -96,6 +96,8 @@ def compare(
     texts = list(setting_texts({**chosen, **(settings or {})}))
     records = _records(data, labels, target, methods, texts)
     parts = _objects(records, model, task, graph, sharding)
+    if parts.graph is not None and nodes not in (None, parts.graph.nodes):
+        raise TacitError(f"the graph has {parts.graph.nodes} nodes, but nodes={nodes}: leave nodes out")
     goal: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "seeds": seeds, "cost": cost}
     given: dict[str, Any] = {**goal, "settings": texts, "parts": parts, "jobs": jobs, "progress": progress}
     if out is not None:

@@ -45,6 +45,10 @@ def check_finite(name: str, what: str, values: Array) -> None:
 
 def as_array(values: Values, name: str, what: str) -> Array:
     """Return numbers or text as a numpy array."""
+    if isinstance(values, torch.Tensor) and values.layout is not torch.strided:
+        raise TacitError(f"data set {name}: {what} is a sparse tensor: pass {what}.to_dense()")
+    if type(values).__module__.startswith("scipy.sparse"):
+        raise TacitError(f"data set {name}: {what} is a sparse matrix: pass {what}.toarray()")
     try:
         result = np.asarray(values.detach().cpu() if isinstance(values, torch.Tensor) else values)
     except ValueError:
