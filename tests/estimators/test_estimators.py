@@ -60,7 +60,12 @@ def test_batches_are_at_most_as_large_as_the_smallest_node():
 
 @pytest.mark.parametrize(
     ("groups", "words"),
-    [(SITE[:, None], "shape"), ([np.nan] * 240, "missing"), ([None, "a"] * 120, "numbers or text"), ([1, 2], "groups must have one value per row: X has 240 rows, groups 2")],
+    [
+        (SITE[:, None], "shape"),
+        ([np.nan] * 240, "missing"),
+        ([None, "a"] * 120, "numbers or text"),
+        ([1, 2], "groups must have one value per row: X has 240 rows, groups 2"),
+    ],
 )
 def test_groups_that_are_no_sites_are_refused(groups, words):
     with refused(words):
@@ -70,7 +75,7 @@ def test_groups_that_are_no_sites_are_refused(groups, words):
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (torch.nn.Linear, r"model is the class Linear: pass an instance, Linear\(...\)"),
+        (nn.Linear, r"model is the class Linear: pass an instance, Linear\(...\)"),
         (lambda features: features, "given as model must accept inputs= and classes="),
     ],
 )

@@ -69,6 +69,7 @@ class SweepPrivacy:
         """Return the statement in words: whether the tuning is included, and what it costs."""
         several = self.runs > 1
         runs = f"{self.runs} runs of the sweep" if several else "only run of the sweep"
+        was, each = ("were", f"all {runs}") if several else ("was", f"the {runs}")
         together = (
             f"no total is guaranteed, because {self.total_reason}"
             if self.total is None
@@ -76,11 +77,11 @@ class SweepPrivacy:
         )
         alone = "No ε" if self.chosen is None else f"ε = {rounded_up(self.chosen)}"
         if not self.charged:
-            text = f"{alone} is that of the chosen run alone. The {runs} {'were' if several else 'was'} not charged: {together}"
+            text = f"{alone} is that of the chosen run alone. The {runs} {was} not charged: {together}"
         elif self.total is None:
             text = f"The {runs} {'are' if several else 'is'} charged, but {together}"
         else:
-            text = f"ε = {rounded_up(self.total)} covers {'all' if several else 'the'} {runs} and the choice. The chosen run alone: {alone}"
+            text = f"ε = {rounded_up(self.total)} covers {each} and the choice. The chosen run alone: {alone}"
         return f"{text} ({self._terms()}).{self._warnings()}"
 
     def _terms(self) -> str:
