@@ -114,7 +114,7 @@ def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
         (["dyn-d2p", 3], {}, "a method must be a config file, a name or an Algorithm, got int"),
         ({"a/b": "dyn-d2p", "c": "sgp"}, {}, 'the label of a method contains letters, .* got "a/b"'),
         (["dyn-d2p", "sgp"], {"settings": {"rouns": 3}}, 'unknown key .* "rouns"; did you mean "rounds"'),
-        (["dyn-d2p", "sgp"], {"seeds": 0}, "seeds must be .* at least 1, got 0"),
+        (["dyn-d2p", "sgp"], {"seeds": 0}, r"seeds must be .* at least 1, got 0"),
     ],
 )
 def test_wrong_arguments_are_named(methods, arguments, message):
