@@ -31,10 +31,11 @@ def test_tensorboard_writes_into_the_folder_of_the_run(tmp_path):
 
 @pytest.mark.filterwarnings("ignore")  # of the library's own dependencies
 def test_mlflow_gets_settings_metrics_and_privacy(tmp_path, monkeypatch):
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    client = pytest.importorskip("mlflow.tracking").MlflowClient(tracking_uri=f"file:{tmp_path}")
+    library = pytest.importorskip("mlflow.tracking")
+    use_no_settings_of_mlflow(monkeypatch)
     tracker = MLflow(uri=f"file:{tmp_path}", experiment="mine")
     run = tacit.train(observers=[tracker], **SETTINGS)
+    client = library.MlflowClient(tracking_uri=f"file:{tmp_path}")
     saved = client.get_run(tracker.run_id)
     assert saved.info.status == "FINISHED"
     assert saved.data.params["privacy.epsilon"] == "2.0"
@@ -43,6 +44,39 @@ def test_mlflow_gets_settings_metrics_and_privacy(tmp_path, monkeypatch):
     assert saved.data.tags["privacy"] == run.privacy.sentence()
     assert saved.data.params["simulated"] == saved.data.tags["simulated"] == "True"
     assert [each.step for each in client.get_metric_history(tracker.run_id, "loss")] == [0, 2, 4]
+
+
+def use_no_settings_of_mlflow(monkeypatch):
+    for name in ("MLFLOW_ALLOW_FILE_STORE", "MLFLOW_TRACKING_URI"):
+        monkeypatch.setenv(name, "")  # restored at the end of the test, also if the tracker sets it
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.filterwarnings("ignore")  # of the library's own dependencies
+@pytest.mark.parametrize(("arguments", "folder"), [((), "mlruns"), (("runs/log", "mine"), "runs/log")])
+def test_mlflow_logs_to_a_folder(tmp_path, monkeypatch, arguments, folder):
+    pytest.importorskip("mlflow.tracking")
+    use_no_settings_of_mlflow(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    tracker = MLflow(*arguments)
+    tacit.train(observers=[tracker], **SETTINGS)
+    assert list((tmp_path / folder).glob(f"*/{tracker.run_id}/metrics/accuracy"))
+
+
+@pytest.mark.filterwarnings("ignore")  # of the library's own dependencies
+def test_an_error_of_mlflow_is_one_sentence(tmp_path, monkeypatch):
+    pytest.importorskip("mlflow.tracking")
+    use_no_settings_of_mlflow(monkeypatch)
+    with pytest.raises(tacit.TacitError, match='MLflow cannot log to "nowhere://x", use a folder or a running server'):
+        MLflow("nowhere://x")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(tacit.TacitError, match="MLflow cannot log to"):
+        tacit.train(observers=[MLflow(tmp_path / "file")], **SETTINGS)
+
+
+def test_wandb_refuses_an_unknown_mode():
+    with pytest.raises(tacit.TacitError, match=r'unknown mode .* "ofline"; did you mean "offline"'):
+        WeightsAndBiases(mode="ofline")
 
 
 def complete(file, last):

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import networkx as nx
 import numpy as np
 import numpy.typing as npt
 from torch import nn
 
+from tacit.algorithms import algorithms
 from tacit.comparisons import Comparison, Method, method_config, run_comparison
+from tacit.errors import TacitError, unknown
 from tacit.graphs import Graph, from_networkx
-from tacit.runs import PYTHON_OBJECT_PREFIX, UserParts, batch_relation
-from tacit.tasks import Dataset, Head, Model, fitting_split
+from tacit.runs import PYTHON_OBJECT_PREFIX, UserParts, batch_relation, setting_texts
+from tacit.tasks import Dataset, Head, Label, Model, Target, fitting_split
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Data: TypeAlias = str | Dataset | tuple[npt.ArrayLike, npt.ArrayLike]
 
 
 def compare(
@@ -28,7 +32,9 @@ def compare(
     epsilon: float,
     delta: float | None = None,
     seeds: int = 3,
-    data: str | Dataset | tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    data: Data | None = None,
+    labels: Sequence[Label] | None = None,
+    target: Target | None = None,
     model: str | nn.Module | Model | None = None,
     task: str | Head | None = None,
     graph: str | Graph | nx.Graph | None = None,
@@ -41,6 +47,7 @@ def compare(
     out: str | Path | None = None,
     jobs: int = 1,
     progress: bool = False,
+    **others: Any,
 ) -> pd.DataFrame:
     """Run several methods on one task at the same guaranteed ε, and return a table of means over seeds.
 
@@ -54,6 +61,7 @@ def compare(
         seeds: The number of runs per method.
         data, model, task, graph, nodes, rounds, batch, sharding: As in `tacit.train`; None: as in the config files, or
             in the embedded example (logistic regression on digits, ten nodes). `batch="all"` uses all records.
+        labels, target: What the `y` of your own (x, y) is, as in `tacit.train`: its classes, or a `tacit.Target`.
         cost: Gives each method as many rounds as this many seconds of the cost clock allow.
         settings: Other settings of every run, such as `{"algorithm.lr": 0.1, "network.link_time": 1.0}`.
         out: A folder for all runs, table.md, results.json and report.html. The same call resumes a comparison in it:
@@ -79,14 +87,19 @@ def compare(
         >>> table.index.tolist(), bool(table.loc["const-d2p", "epsilon_guaranteed"] <= 2.0)
         (['const-d2p', 'sgp'], True)
     """
+    if others:
+        raise _unknown_argument(next(iter(others)))
     named = {"data": data, "model": model, "task": task, "graph": graph, "sharding": sharding}
     chosen: dict[str, Any] = {kind: _name(part) for kind, part in named.items() if part is not None}
     numbers = {"graph.nodes": nodes, "rounds": rounds, "batch.size": batch}
     chosen |= {key: value for key, value in numbers.items() if value is not None}
-    texts = list(_settings({**chosen, **(settings or {})}))
-    parts = _objects(methods, texts, data, model, task, graph, sharding)
-    target: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "seeds": seeds, "cost": cost}
-    given: dict[str, Any] = {**target, "settings": texts, "parts": parts, "jobs": jobs, "progress": progress}
+    texts = list(setting_texts({**chosen, **(settings or {})}))
+    records = _records(data, labels, target, methods, texts)
+    parts = _objects(records, model, task, graph, sharding)
+    if parts.graph is not None and nodes not in (None, parts.graph.nodes):
+        raise TacitError(f"the graph has {parts.graph.nodes} nodes, but nodes={nodes}: leave nodes out")
+    goal: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "seeds": seeds, "cost": cost}
+    given: dict[str, Any] = {**goal, "settings": texts, "parts": parts, "jobs": jobs, "progress": progress}
     if out is not None:
         return _kept(methods, Path(out), given).frame
     with TemporaryDirectory(prefix="tacit-compare-") as folder:
@@ -107,41 +120,49 @@ def _name(part: object) -> str:
     return part if isinstance(part, str) else f"{PYTHON_OBJECT_PREFIX}{type(part).__name__}"
 
 
-def _settings(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Yield settings as `--set` takes them; None removes a key.
+def _unknown_argument(key: str) -> TacitError:
+    if any(key in algorithms.options(name) for name in algorithms):
+        return TacitError(f'{key} is a hyperparameter: use settings={{"algorithm.{key}": ...}}')
+    return unknown("argument of tacit.compare", key, list(inspect.signature(compare).parameters)[:-1])
 
-    >>> list(_settings({"rounds": 5, "algorithm": {"lr": 0.1}, "data": "digits", "measure": ["node_accuracy"]}))
-    ['rounds=5', 'algorithm.lr=0.1', 'data="digits"', 'measure=["node_accuracy"]']
-    """
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _settings(value, f"{prefix}{key}.")
-        else:
-            text = "" if value is None else json.dumps(value, ensure_ascii=False).replace("Infinity", "inf")
-            yield f"{prefix}{key}={text}"
+
+def _records(
+    data: Data | None,
+    labels: Sequence[Label] | None,
+    target: Target | None,
+    methods: Sequence[Method] | Mapping[str, Method],
+    settings: Sequence[str],
+) -> Dataset | None:
+    """The records that are not a name. Arrays are split as the relation of the first method needs it."""
+    if data is None or isinstance(data, str | Dataset):
+        if labels is not None or target is not None:
+            raise TacitError(f"{'target' if labels is None else 'labels'}= is for records given as data=(x, y)")
+        return data if isinstance(data, Dataset) else None
+    if not isinstance(data, tuple) or len(data) != 2:
+        raise TacitError(f"data must be a name, a tacit.Dataset or a pair (x, y), got {type(data).__name__}")
+    if not isinstance(target, Target | None):
+        raise TacitError(f"target must be a tacit.Target, got {type(target).__name__}")
+    given = list(methods.values()) if isinstance(methods, Mapping) else methods
+    first = given[0] if isinstance(given, Sequence) and len(given) and not isinstance(given, str) else None
+    relation = "add-remove" if first is None else batch_relation(method_config(first, settings).batch)
+    return Dataset.from_arrays(*data, split=fitting_split(relation), labels=labels, target=target)
 
 
 def _objects(
-    methods: Sequence[Method] | Mapping[str, Method],
-    settings: Sequence[str],
-    data: str | Dataset | tuple[npt.ArrayLike, npt.ArrayLike] | None,
+    data: Dataset | None,
     model: str | nn.Module | Model | None,
     task: str | Head | None,
     graph: str | Graph | nx.Graph | None,
     sharding: str | Sequence[npt.NDArray[np.int64]] | None,
 ) -> UserParts:
-    """The parts that are not names. Arrays are split as the relation of the first method needs it."""
-    if data is not None and not isinstance(data, str | Dataset):
-        given = list(methods.values()) if isinstance(methods, Mapping) else methods
-        relation = batch_relation(method_config(given[0], settings).batch) if given else "add-remove"
-        data = Dataset.from_arrays(*data, split=fitting_split(relation))
+    """The parts that are not names."""
     if graph is not None and not isinstance(graph, str | Graph):
         graph = from_networkx(graph)
     shards = (
         None if sharding is None or isinstance(sharding, str) else [np.asarray(each, np.int64) for each in sharding]
     )
     return UserParts(
-        data=None if isinstance(data, str) else data,
+        data=data,
         sharding=shards,
         task=None if isinstance(task, str) else task,
         model=None if isinstance(model, str) else model,

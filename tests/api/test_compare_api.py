@@ -56,6 +56,13 @@ def test_the_statement_says_that_it_is_a_simulation(table):
     assert table.attrs["privacy"]["sgp"].startswith("No privacy is guaranteed")
 
 
+def test_the_note_names_hyperparameters_that_differ(table):
+    assert "lr is 0.5 (dyn-d2p) and 0.1 (const-d2p, sgp)" in table.attrs["note"]
+    assert "differ" not in table.attrs["statement"]
+    same = tacit.compare(["const-d2p", "sgp"], epsilon=2.0, seeds=1, settings={"algorithm.lr": 0.5}, **SMALL)
+    assert same.attrs["note"] is None
+
+
 def test_the_command_has_the_same_numbers_and_prints_every_format(table, request):
     command = request.getfixturevalue("tacit")
     arguments = ["compare", "dyn-d2p", "const-d2p", "sgp", "--epsilon", "2", "--delta", "1e-3", "--seeds", "2"]
@@ -107,7 +114,7 @@ def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
         (["dyn-d2p", 3], {}, "a method must be a config file, a name or an Algorithm, got int"),
         ({"a/b": "dyn-d2p", "c": "sgp"}, {}, 'the label of a method contains letters, .* got "a/b"'),
         (["dyn-d2p", "sgp"], {"settings": {"rouns": 3}}, 'unknown key .* "rouns"; did you mean "rounds"'),
-        (["dyn-d2p", "sgp"], {"seeds": 0}, "seeds must be at least 1, got 0"),
+        (["dyn-d2p", "sgp"], {"seeds": 0}, r"seeds must be .* at least 1, got 0"),
     ],
 )
 def test_wrong_arguments_are_named(methods, arguments, message):
@@ -147,6 +154,34 @@ def test_every_title_of_the_package_is_ascii_in_latex():
         assert (escaped.count("$") - escaped.count(r"\$")) % 2 == 0, text
         assert not re.search(r"(?<!\\)[%&#_]", escaped), text
     assert escape_latex("x̄_1 \\ {2}") == r"$\bar{x}$\_1 \textbackslash{} \{2\}"
+
+
+@pytest.mark.parametrize(
+    ("methods", "given", "words"),
+    [
+        ("dyn-d2p", {}, 'needs a list of two or more methods, .* got "dyn-d2p"'),
+        ("dyn-d2p", {"data": (np.eye(4), [0, 1, 0, 1])}, "needs a list of two or more methods"),
+        (algorithms.build("sgp"), {}, "needs a list of two or more methods"),
+        (["sgp", "const-d2p"], {"seeds": [0, 1]}, r"seeds must be the number of runs per method, .* got \[0, 1\]"),
+        (["sgp", "const-d2p"], {"seed": 1}, 'unknown argument of tacit.compare "seed"; did you mean "seeds"'),
+        (["sgp", "const-d2p"], {"lr": 1.0}, r'lr is a hyperparameter: use settings=\{"algorithm.lr": ...\}'),
+        (["sgp", "const-d2p"], {"labels": [0, 1]}, r"labels= is for records given as data=\(x, y\)"),
+        (["sgp", "const-d2p"], {"data": {"x": 1}}, r"data must be a name, .* or a pair \(x, y\), got dict"),
+        (["sgp", "const-d2p"], {"settings": {"rounds": object()}}, "rounds must be a number, .* got object"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_one_sentence(methods, given, words):
+    with pytest.raises(tacit.TacitError, match=words):
+        tacit.compare(methods, epsilon=2.0, **given)
+
+
+@pytest.mark.parametrize("declared", [{"labels": [0, 1]}, {"target": tacit.Target("number", range=(0, 1))}])
+def test_arrays_with_declared_targets_are_compared(declared):
+    x = np.random.default_rng(0).normal(size=(200, 2))
+    data = (x, (x[:, 0] > 0).astype(int))
+    frame = tacit.compare(["const-d2p", "sgp"], epsilon=2.0, delta=1e-3, seeds=1, data=data, **declared, **SMALL)
+    assert frame.loc["const-d2p", "epsilon_guaranteed"] <= 2.0
+    assert ("accuracy" in frame) == ("labels" in declared)
 
 
 def test_markdown_and_csv_contain_every_method(table, tmp_path):

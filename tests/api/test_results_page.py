@@ -33,3 +33,12 @@ def test_the_example_of_trackers_runs(tmp_path, monkeypatch):
     (code,) = blocks("trackers.md")
     exec(compile(code, "trackers.md", "exec"), {"__name__": "page"})
     assert list((tmp_path / "runs/tensorboard").glob("events.out.tfevents.*"))
+
+
+def test_the_example_of_regression_runs(capsys):
+    (code,) = [code for code in blocks("data.md") if 'Target("number"' in code]
+    names = {"__name__": "page"}
+    exec(compile(code, "data.md", "exec"), names)
+    assert names["run"].task.data.target.range == (0, 2)
+    assert names["run"].privacy.guaranteed <= 2.0
+    assert capsys.readouterr().out.strip()

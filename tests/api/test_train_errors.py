@@ -1,8 +1,11 @@
 """What PyTorch users pass by mistake is refused in one sentence."""
 
+import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from scipy.sparse import csr_matrix
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from torch.utils.data import Dataset as TorchDataset
@@ -12,6 +15,8 @@ from tests.api.cases import quick, records
 
 X, Y = records()
 PAIRS = TensorDataset(torch.tensor(X, dtype=torch.float32), torch.tensor(Y))
+MISSING = pd.DataFrame(X).astype("Float64")
+MISSING.iloc[3, 1] = pd.NA
 SGD = torch.optim.SGD(nn.Linear(3, 2).parameters(), lr=0.1)
 OPTIMISER = r"optimiser \(SGD\), but .*: remove the optimiser, and set algorithm= and lr="
 
@@ -42,6 +47,7 @@ class CountedItems(Items):
         ({"model": SGD}, f"model is an {OPTIMISER}"),
         ({"model": lambda x: x}, "model must be a name, a torch.nn.Module or a tacit.Model, got function"),
         ({"model": nn.Linear(3, 1), "labels": [0, 1, 2]}, "needs a model with 3 outputs per record"),
+        ({"task": "regression"}, r'needs targets of kind number, .*tacit.Target\("number", range=\(low, high\)\)'),
         ({"model": nn.Linear(5, 2)}, r"the model does not accept records of shape \(3,\)"),
         ({"algorithm": SGD}, f"algorithm is an {OPTIMISER}"),
         ({"algorithm": torch.optim.SGD}, f"algorithm is an {OPTIMISER}"),
@@ -51,6 +57,10 @@ class CountedItems(Items):
         ({"task": nn.MSELoss()}, "task must be a name or a tacit.Head, got MSELoss; task= takes no loss function"),
         ({"graph": np.eye(4)}, "graph must be a name, a tacit.Graph or a networkx graph, got ndarray"),
         ({"nodes": 0}, "got 0"),
+        ({"graph": nx.cycle_graph(4), "nodes": 3}, "the graph has 4 nodes, but nodes=3: leave nodes out"),
+        ({"data": (torch.tensor(X).to_sparse(), Y)}, r"x is a sparse tensor: pass x.to_dense\(\)"),
+        ({"data": (csr_matrix(X), Y)}, r"x is a sparse matrix: pass x.toarray\(\)"),
+        ({"data": (MISSING, Y)}, 'column "1" of data has a missing value, first at row 3 .*Dataset.from_frame'),
         ({"sharding": 3}, "sharding must be a name or one array of record indices per node, got int"),
         ({"data": DataLoader(PAIRS)}, "data is a DataLoader: pass loader.dataset; .*batch="),
         ({"data": [DataLoader(PAIRS)]}, "data of node 0 is a DataLoader: pass loader.dataset"),
@@ -69,3 +79,23 @@ def test_mistakes(given, words):
     with pytest.raises(tacit.TacitError, match=words) as refusal:
         quick(**{"model": nn.Linear(3, 2), "data": (X, Y), "labels": [0, 1], **given})
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("given", [{}, {"task": "binary"}, {"model": tacit.Model(nn.Linear(3, 1))}])
+@pytest.mark.parametrize("algorithm", ["sgp", "const-d2p"])
+def test_classes_that_were_learnt_are_not_counted_in_an_error(given, algorithm):
+    numbers = np.linspace(0, 1, 35).repeat(2)
+    x = np.random.default_rng(0).normal(size=(70, 3))
+    given = {"model": nn.Linear(3, 1)} | given
+    with pytest.raises(tacit.TacitError, match=r"declare what y is, labels=\[...\] .* range=\(low, high\)") as caught:
+        tacit.train(data=(x, numbers), nodes=2, algorithm=algorithm, **given)
+    assert "35" not in str(caught.value)
+
+
+def test_records_as_two_arguments_are_refused():
+    with pytest.raises(tacit.TacitError, match=r"pass the records as one pair: tacit.train\(model, \(x, y\)\)"):
+        tacit.train(nn.Linear(3, 2), X, Y)
+
+
+def test_nodes_of_the_size_of_the_graph_are_accepted():
+    assert quick(graph=nx.cycle_graph(4), nodes=4).task.n == 4

@@ -108,8 +108,8 @@ def test_unknown_keys_are_refused_with_a_suggestion(tacit, change, words):
         ("batch.size=500", "batch.size is 500, but node 7 has only 143 records: use a smaller batch or fewer nodes"),
         ("graph.nodes=5000", "nodes must be at most 1437 (the number of records), got 5000"),
         ("sharding=sizes", "sharding sizes: set either sizes or ratio"),
-        ("rounds", '--set expects key=value, such as rounds=100 or algorithm.lr=0.1, got "rounds"'),
-        ("=3", "--set expects key=value"),
+        ("rounds", 'a setting must be key=value, such as rounds=100 or algorithm.lr=0.1, got "rounds"'),
+        ("=3", "a setting must be key=value"),
         ("rounds.x=3", "rounds = {'x': 3} should be a valid integer"),
     ],
 )

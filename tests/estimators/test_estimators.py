@@ -60,11 +60,28 @@ def test_batches_are_at_most_as_large_as_the_smallest_node():
 
 @pytest.mark.parametrize(
     ("groups", "words"),
-    [(SITE[:, None], "shape"), ([np.nan] * 240, "missing"), ([None, "a"] * 120, "numbers or text")],
+    [
+        (SITE[:, None], "shape"),
+        ([np.nan] * 240, "missing"),
+        ([None, "a"] * 120, "numbers or text"),
+        ([1, 2], "groups must have one value per row: X has 240 rows, groups 2"),
+    ],
 )
 def test_groups_that_are_no_sites_are_refused(groups, words):
     with refused(words):
         classifier().fit(X, Y, groups=groups)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (nn.Linear, r"model is the class Linear: pass an instance, Linear\(...\)"),
+        (lambda features: features, "given as model must accept inputs= and classes="),
+    ],
+)
+def test_a_function_that_makes_no_model_is_refused(model, words):
+    with refused(words):
+        classifier(model=model).fit(X, Y)
 
 
 def test_text_labels_and_sorted_classes():

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold
 
 from tacit import PrivacyAccount, TacitClassifier, TacitError
-from tacit.privacy import joint_epsilon
+from tacit.privacy import joint_epsilon, rounded_up
 from tacit.runs import Run
 
 RNG = np.random.default_rng(2)
@@ -148,3 +148,14 @@ def test_errors(tmp_path):
     (tmp_path / "file").write_text("")
     with refused("cannot create"):
         TacitClassifier(**QUICK, account=PrivacyAccount(tmp_path / "file")).fit(X, Y)
+
+
+def test_an_account_shows_its_fits_and_their_epsilon(tmp_path):
+    account = PrivacyAccount(tmp_path / "fits")
+    assert repr(account).endswith("fits') with no fits")
+    for _ in range(2):
+        TacitClassifier(**QUICK, account=account).fit(X, Y)
+    shown = rounded_up(account.total().guaranteed)
+    assert f"with 2 fits, guaranteed (simulated) ε = {shown}, δ = 1e-05" in repr(account)
+    TacitClassifier(**QUICK | {"delta": 1e-6}, account=account).fit(X, Y)
+    assert "no total: The fits have different δ" in repr(account)

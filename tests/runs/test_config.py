@@ -173,7 +173,7 @@ def test_settings_reach_into_tables():
     nested = apply_settings({}, ["data.columns.age={range = [0, 110]}", 'data.columns."body.temp".range=[30, 45]'])
     assert nested == {"data": {"columns": {"age": {"range": [0, 110]}, "body.temp": {"range": [30, 45]}}}}
     assert apply_settings({}, ["data.columns.größe=drop"]) == {"data": {"columns": {"größe": "drop"}}}
-    with pytest.raises(TacitError, match=r'--set rounds.x=3: "rounds" is not a section'):
+    with pytest.raises(TacitError, match=r'setting rounds.x=3: "rounds" is not a section'):
         apply_settings({"rounds": 5}, ["rounds.x=3"])
 
 

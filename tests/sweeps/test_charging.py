@@ -41,6 +41,17 @@ def test_uncharged_runs_are_stated_beside_the_chosen_one():
     assert "protect nobody" in privacy.sentence()
 
 
+@pytest.mark.parametrize(
+    ("charge", "words"),
+    [
+        (False, "The only run of the sweep was not charged: it costs ε = "),
+        (True, " covers the only run of the sweep and the choice. The chosen run alone: ε = "),
+    ],
+)
+def test_the_statement_of_a_single_run(charge, words):
+    assert words in sweep(SMALL, {"lr": [0.1]}, charge=charge).privacy.sentence()
+
+
 def test_charged_runs_have_the_target_together():
     found = sweep(SMALL, LRS, seeds=2, charge=True)
     privacy = found.privacy

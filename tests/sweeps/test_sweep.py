@@ -137,6 +137,9 @@ def test_a_setting_that_fails_is_last():
         ({"judge": "test", "public": "w8a"}, "--public is for --judge public"),
         ({"seeds": 0}, "--seeds must be at least 1, got 0"),
         ({"workers": 0}, "workers must be at least 1, got 0"),
+        ({"settings": "batch.size=5"}, 'must be a dict or a list of texts "key=value", got one text'),
+        ({"settings": ["batch.size"]}, 'a setting must be key=value, such as rounds=100 .* got "batch.size"'),
+        ({"settings": {"batch": {"size": 5000}}}, "lr 0.1, seed 0: .*5000"),
         ({"settings": ["batch.size=5000"]}, "lr 0.1, seed 0: .*5000"),
     ],
 )

@@ -77,9 +77,9 @@ def test_unit_norm():
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        (np.where(X == 5, np.nan, X), r"data set mine: x has 1 NaN .*row 2, column 1 \(counted from 0\)"),
-        (np.where(X > 36, np.inf, X), r"3 NaN or infinite values, first at row 18, column 1"),
-        (np.where(X == 5, 1e300, X), r"1 NaN or infinite value, first at row 2, column 1"),
+        (np.where(X == 5, np.nan, X), r"data set mine: x has a NaN .*row 2, column 1 \(counted from 0\)"),
+        (np.where(X > 36, np.inf, X), r"x has a NaN or infinite value, first at row 18, column 1"),
+        (np.where(X == 5, 1e300, X), r"a NaN or infinite value, first at row 2, column 1"),
         (np.where(X == 5, np.nan, X).reshape(20, 1, 2, 1), r"row 2, column \(0, 1, 0\)"),
         (X[:-1], "x has 19 records but y has 20 labels"),
         (X.flatten(), r"shape \(records, features, …\) .* got \(40,\)"),
@@ -168,7 +168,7 @@ def test_invalid_classes_are_refused():
         Dataset.from_arrays(X, np.zeros(20))
     with refused("data set data: there are no records"):
         Dataset.from_arrays(X[:0], Y[:0])
-    with refused("y has 1 NaN or infinite value, first at row 3"):
+    with refused("y has a NaN or infinite value, first at row 3"):
         Dataset.from_arrays(X, np.where(np.arange(20) == 3, np.nan, Y))
     for limit in (1, 21):
         with refused(rf"limit must be 2 \(the number of classes\) to 16 \(the number of records\), got {limit}"):

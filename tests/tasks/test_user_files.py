@@ -51,7 +51,7 @@ def test_npz_with_test_arrays(tmp_path):
         ({"x": X, "y": Y, "x_test": X}, 'has no array "y_test"'),
         ({"x": X, "y": Y, "y_test": Y}, 'has no array "x_test"'),
         ({"x": X.astype(object), "y": Y}, "damaged or not a .npz file of numeric arrays"),
-        ({"x": X * np.nan, "y": Y}, "data set mine: x has 20 NaN or infinite values"),
+        ({"x": X * np.nan, "y": Y}, "data set mine: x has a NaN or infinite value, first at row 0, column 0"),
     ],
 )
 def test_invalid_npz_is_refused(tmp_path, arrays, message):

@@ -95,6 +95,8 @@ class GivenParts:
         made = self.graph if isinstance(self.graph, Graph) else from_networkx(self.graph)
         if isinstance(self.data, list) and made.nodes != len(self.data):
             raise TacitError(f"data has {len(self.data)} entries, one per node, but the graph has {made.nodes} nodes")
+        if self.nodes not in (None, made.nodes):
+            raise TacitError(f"the graph has {made.nodes} nodes, but nodes={self.nodes}: leave nodes out")
         return made
 
 

@@ -111,6 +111,12 @@ def _features(frame: Any, what: str) -> npt.NDArray[Any]:
                 "tacit.Dataset.from_frame(frame, columns={...}), or leave the column out"
             )
     array: npt.NDArray[Any] = frame.to_numpy()
+    if array.dtype.kind == "O" and len(cells := np.argwhere(frame.isna().to_numpy())):
+        row, column = cells[0]
+        raise TacitError(
+            f'column "{frame.columns[column]}" of {what} has a missing value, first at row {row} (counted from 0): '
+            "fill it, or declare the columns with tacit.Dataset.from_frame(frame, columns={...})"
+        )
     return array.astype(np.float64) if array.dtype.kind == "O" else array  # pandas' own types of numbers
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def train(
     model: str | nn.Module | Model = "logistic",
     data: Data = "digits",
-    *,
+    *others: object,
     target: str | Target | None = None,
     labels: Sequence[Label] | None = None,
     test: Test | None = None,
@@ -120,6 +120,8 @@ def train(
         >>> run.privacy.guaranteed <= 2.0, len(run.models), len(run.history)
         (True, 4, 6)
     """
+    if others:
+        raise TacitError("pass the records as one pair: tacit.train(model, (x, y))")
     _check_resume(out, resume, extend)
     general = {"seed": seed, "noise": noise, "rounds": rounds, "evaluate_every": evaluate_every}
     batches = {"size": batch, "sampling": sampling, "relation": relation}
@@ -139,7 +141,8 @@ def train(
         return from_config(config, parts, **how, secret_noise=True).go()
 
 
-_ARGUMENTS = tuple(inspect.signature(train).parameters)[:-1]  # all but the hyperparameters
+_VARIABLE = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+_ARGUMENTS = tuple(name for name, each in inspect.signature(train).parameters.items() if each.kind not in _VARIABLE)
 
 
 def _check_resume(out: str | Path | None, resume: bool, extend: int) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.comparisons.curves import mean_curve
 from tacit.comparisons.frame import comparison_frame
-from tacit.comparisons.methods import Method, compared_methods
+from tacit.comparisons.methods import Method, compared_methods, differing_hyperparameters
 from tacit.comparisons.seed_runs import ObserverFactory, run_missing, seed_runs
 from tacit.comparisons.table import comparison_table, protected_units, table_row
 from tacit.errors import TacitError
@@ -30,6 +30,7 @@ class Comparison:
         folders: The run folders of each method, by its label.
         curves: The mean history of each method, by its label; see `mean_curve`.
         statements: The privacy statement of the first run of each method, by its label.
+        hyperparameters: A sentence with the hyperparameters that differ between the methods; None if none do.
     """
 
     epsilon: float
@@ -42,6 +43,7 @@ class Comparison:
     folders: dict[str, list[Path]]
     curves: dict[str, list[Row]] = field(default_factory=dict, compare=False)
     statements: dict[str, str] = field(default_factory=dict, compare=False)
+    hyperparameters: str | None = field(default=None, compare=False)
 
     @property
     def table(self) -> str:
@@ -53,7 +55,9 @@ class Comparison:
         """The results as a data frame, as `tacit.compare` returns it."""
         facts = {"epsilon": self.epsilon, "delta": self.delta, "seeds": self.seeds, "note": self.note}
         results = {"trivial": self.trivial, "privacy": self.statements, "curves": self.curves, "out": str(self.out)}
-        return comparison_frame(self.rows, {**facts, **results})
+        frame = comparison_frame(self.rows, {**facts, **results})
+        frame.attrs["note"] = " ".join(each for each in (self.note, self.hyperparameters) if each) or None
+        return frame
 
     def as_dict(self) -> dict[str, Any]:
         """The content of results.json, which `--json` prints."""
@@ -94,8 +98,8 @@ def run_comparison(
         observers: Returns the observers of one run.
         progress: Whether to print one line per run on standard error.
     """
-    if seeds < 1:
-        raise TacitError(f"seeds must be at least 1, got {seeds}")
+    if not isinstance(seeds, int) or seeds < 1:
+        raise TacitError(f"seeds must be the number of runs per method, at least 1, got {seeds}")
     compared = compared_methods(methods, settings=settings, parts=parts, epsilon=epsilon, delta=delta, cost=cost)
     runs = {method.label: seed_runs(method, seeds, out) for method in compared}
     run_missing([run for each in runs.values() for run in each], out, jobs, observers, progress=progress)
@@ -114,6 +118,7 @@ def run_comparison(
         folders=folders,
         curves={label: mean_curve([run.evaluations for run in each]) for label, each in finished.items()},
         statements={label: each[0].privacy.sentence() for label, each in finished.items()},
+        hyperparameters=differing_hyperparameters(compared),
     )
     storage.write(out / "table.md", (comparison.table + "\n").encode())
     storage.write_json(out / "results.json", comparison.as_dict())

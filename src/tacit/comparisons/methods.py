@@ -54,6 +54,9 @@ def compared_methods(
     Raises:
         TacitError: There are fewer than two methods, or they do not have the same task.
     """
+    if isinstance(methods, str | Algorithm):
+        name = methods if isinstance(methods, str) else type(methods).__name__
+        raise TacitError(f'A comparison needs a list of two or more methods, such as ["dyn-d2p", "sgp"], got "{name}"')
     if len(methods) < 2:
         raise TacitError(f"A comparison needs two or more config files or names of algorithms, got {len(methods)}")
     given = list(methods.values()) if isinstance(methods, Mapping) else list(methods)
@@ -76,6 +79,27 @@ def method_config(method: Method, settings: Sequence[str]) -> Config:
     if method.endswith(".toml") or Path(method).is_file():
         return Config.load(Path(method), settings)
     return Config.load(None, [f"algorithm={method}", *settings])
+
+
+def differing_hyperparameters(methods: Sequence[ComparedMethod]) -> str | None:
+    """Return a sentence with the hyperparameters whose values differ between methods; None if there are none.
+
+    Only methods given by name or config are considered, and neither their noise nor names that only one method has.
+    """
+    values: dict[str, dict[str, list[str]]] = {}
+    for method in methods:
+        if method.parts.algorithm is not None:
+            continue
+        name, given = method.config.algorithm.name, method.config.algorithm.parameters
+        for key, option in algorithms.options(name).items():
+            value = given.get(key, option.default)
+            if isinstance(value, bool | int | float | str) and key not in algorithms.noise_parameters(name):
+                values.setdefault(key, {}).setdefault(str(value), []).append(method.label)
+    listed = {
+        key: [f"{value} ({', '.join(labels)})" for value, labels in found.items()] for key, found in values.items()
+    }
+    parts = [f"{key} is {' and '.join(found)}" for key, found in listed.items() if len(found) > 1]
+    return f"The hyperparameters differ: {'; '.join(parts)}." if parts else None
 
 
 def _checked_labels(labels: Mapping[str, Method]) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.errors import TacitError
-from tacit.privacy import Privacy, RecordedRun, Release, total_of_runs
+from tacit.privacy import Privacy, RecordedRun, Release, rounded_up, total_of_runs
 from tacit.runs import storage
 
 _COMPOSED = "{} fits are composed as if every record took part in each of them."
@@ -81,7 +81,19 @@ class PrivacyAccount:
         self._is_copy = False
 
     def __repr__(self) -> str:
-        return f"PrivacyAccount({'' if self.folder is None else repr(str(self.folder))})"
+        return f"PrivacyAccount({'' if self.folder is None else repr(str(self.folder))}) with {self._content()}"
+
+    def _content(self) -> str:
+        """Return the number of fits and their ε in words."""
+        try:
+            if (fits := self.fits) == 0:
+                return "no fits"
+            total = self.total()
+        except TacitError as error:
+            return f"no total: {error}"
+        kind = "guaranteed (simulated)" if total.simulated else "guaranteed"
+        reached = "no total ε" if total.guaranteed is None else f"{kind} ε = {rounded_up(total.guaranteed)}"
+        return f"{fits} fit{'s' * (fits > 1)}, {reached}, δ = {total.delta:g}"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> PrivacyAccount:
         """Return the account itself: `sklearn.clone` copies parameters, and clones share their account."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +13,7 @@ import networkx as nx
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils import check_random_state
 from torch import nn
 
 from tacit.algorithms import Algorithm
@@ -44,7 +45,10 @@ class Sites(NamedTuple):
         labels = np.asarray(groups)
         if labels.ndim != 1:
             raise InvalidRecords(f"groups must have one value per row, got shape {labels.shape}")
-        check_consistent_length(x, labels)
+        if len(labels) != len(x):
+            raise InvalidRecords(
+                f"groups must have one value per row: X has {len(x)} rows, groups {len(labels)} values"
+            )
         try:
             different, node = np.unique(labels, return_inverse=True)
         except TypeError:
@@ -164,6 +168,7 @@ def _model(model: Any, data: Dataset, seed: int) -> nn.Module | Model | None:
         return copy.deepcopy(model)
     if not callable(model):
         raise TacitError(f"model must be a name, a dict, a torch module or a function, got {type(model).__name__}")
+    _check_function(model)
     head = heads.build(default_head(data.target), {"target": data.target})
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -171,3 +176,16 @@ def _model(model: Any, data: Dataset, seed: int) -> nn.Module | Model | None:
     if not isinstance(made, nn.Module):
         raise TacitError(f"the function given as model must return a torch module, got {type(made).__name__}")
     return made
+
+
+def _check_function(model: Callable[..., Any]) -> None:
+    """Raise TacitError if a function or a class cannot be called with `inputs` and `classes`."""
+    try:
+        inspect.signature(model).bind(inputs=(), classes=0)
+    except TypeError:
+        name = getattr(model, "__name__", type(model).__name__)
+        if isinstance(model, type):
+            raise TacitError(f"model is the class {name}: pass an instance, {name}(...)") from None
+        raise TacitError(f"the function {name} given as model must accept inputs= and classes=") from None
+    except ValueError:
+        pass  # a built-in function without a signature

@@ -5,7 +5,7 @@ from tacit.runs.build import from_config
 from tacit.runs.canonical import canonical_settings, flat_settings, settings_digest
 from tacit.runs.checkpoint import Checkpoint
 from tacit.runs.config import EXAMPLE_CONFIG, Config
-from tacit.runs.config_file import apply_settings, read_toml, setting_value, validate_section
+from tacit.runs.config_file import apply_settings, read_toml, setting_texts, setting_value, validate_section
 from tacit.runs.config_schema import config_schema
 from tacit.runs.config_sections import (
     PART_SECTIONS,
@@ -139,6 +139,7 @@ __all__ = [
     "run_in_parallel",
     "run_saved",
     "run_size",
+    "setting_texts",
     "setting_value",
     "settings_digest",
     "storage",

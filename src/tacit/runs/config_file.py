@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -63,6 +64,25 @@ def setting_value(text: str) -> Any:
         return text
 
 
+def setting_texts(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the settings of a dict as `key=value`; None removes a key.
+
+    >>> list(setting_texts({"rounds": 5, "algorithm": {"lr": 0.1}, "data": "digits", "measure": ["node_accuracy"]}))
+    ['rounds=5', 'algorithm.lr=0.1', 'data="digits"', 'measure=["node_accuracy"]']
+    """
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from setting_texts(value, f"{prefix}{key}.")
+            continue
+        try:
+            text = "" if value is None else json.dumps(value, ensure_ascii=False).replace("Infinity", "inf")
+        except TypeError:
+            raise TacitError(
+                f"{prefix}{key} must be a number, a text or a list of them, got {type(value).__name__}"
+            ) from None
+        yield f"{prefix}{key}={text}"
+
+
 class _Change(NamedTuple):
     """The new value of the key at `path`, from the text of a `setting`."""
 
@@ -83,7 +103,7 @@ def _changes(setting: str) -> Iterator[_Change]:
     """Yield the changes that a setting makes. A table for a part is split into its keys."""
     key, equals, text = (part.strip() for part in setting.partition("="))
     if not equals or not key:
-        raise TacitError(f'--set expects key=value, such as rounds=100 or algorithm.lr=0.1, got "{setting}"')
+        raise TacitError(f'a setting must be key=value, such as rounds=100 or algorithm.lr=0.1, got "{setting}"')
     value = setting_value(text)
     path = _path(key)
     if len(path) == 1 and path[0] in PART_SECTIONS and isinstance(value, str):
@@ -130,7 +150,7 @@ def _with_key(table: Mapping[str, Any], path: Sequence[str], change: _Change) ->
     if inner:
         section = table.get(key, {})
         if not isinstance(section, Mapping):
-            raise TacitError(f'--set {change.setting}: "{key}" is not a section')
+            raise TacitError(f'setting {change.setting}: "{key}" is not a section')
         return {**table, key: _with_key(section, inner, change)}
     others = {name: old for name, old in table.items() if name != key}
     return others if change.value == "" else {**others, key: change.value}

@@ -127,7 +127,7 @@ def build_data(part: NamedPart, relation: Relation) -> Dataset:
 
 def build_model(config: Config, data: Dataset, algorithm: Algorithm[Any], head: Head | None = None) -> Model:
     """The model that a config names, with initial parameters drawn from the seed."""
-    head = head or build_head(config.task, data.target)
+    head = head or build_head(config.task, data)
     name, params = config.model.name, config.model.parameters
     penalty = _pop_keys(RegularisationKeys, params, f"model {name}")
     with torch.random.fork_rng(devices=[]):

@@ -67,19 +67,21 @@ class SweepPrivacy:
 
     def sentence(self) -> str:
         """Return the statement in words: whether the tuning is included, and what it costs."""
-        runs = f"{self.runs} runs of the sweep" if self.runs > 1 else "only run of the sweep"
+        several = self.runs > 1
+        runs = f"{self.runs} runs of the sweep" if several else "only run of the sweep"
+        was, each = ("were", f"all {runs}") if several else ("was", f"the {runs}")
         together = (
             f"no total is guaranteed, because {self.total_reason}"
             if self.total is None
-            else f"together they cost ε = {rounded_up(self.total)}"
+            else f"{'together they cost' if several else 'it costs'} ε = {rounded_up(self.total)}"
         )
         alone = "No ε" if self.chosen is None else f"ε = {rounded_up(self.chosen)}"
         if not self.charged:
-            text = f"{alone} is that of the chosen run alone. The {runs} were not charged: {together}"
+            text = f"{alone} is that of the chosen run alone. The {runs} {was} not charged: {together}"
         elif self.total is None:
-            text = f"The {runs} are charged, but {together}"
+            text = f"The {runs} {'are' if several else 'is'} charged, but {together}"
         else:
-            text = f"ε = {rounded_up(self.total)} covers all {runs} and the choice. The chosen run alone: {alone}"
+            text = f"ε = {rounded_up(self.total)} covers {each} and the choice. The chosen run alone: {alone}"
         return f"{text} ({self._terms()}).{self._warnings()}"
 
     def _terms(self) -> str:

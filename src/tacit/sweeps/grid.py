@@ -98,7 +98,7 @@ def grid_points(axes: Sequence[Axis], random: int | None = None, seed: int = 0) 
     if random is not None and random < 1:
         raise TacitError(f"--random must be at least 1, got {random}")
     if ranges and random is None:
-        raise TacitError(f"{ranges[0].name} has a range: add --random N, or list its values")
+        raise TacitError(f"{ranges[0].name} has a range: add --random N (Python: random=N), or list its values")
     if seed < 0:
         raise TacitError(f"--seed must be at least 0, got {seed}")
     if ranges:

@@ -13,8 +13,8 @@ from tacit.runs import Config, SharingKeys
 
 _REFUSED = {
     "name": "it has no effect on the run",
-    "seed": "use --seeds K for several runs of every setting",
-    "noise": "all runs of a sweep have the same kind of noise; set it with --set noise=secret",
+    "seed": "use --seeds K (Python: seeds=K) for several runs of every setting",
+    "noise": 'all runs of a sweep have the same kind of noise; set noise = "secret" in the config',
     "privacy.delta": "ε at different δ cannot be compared",
     "privacy.population": "all runs of a sweep are on the same records",
     "privacy.population_budget": "all runs of a sweep are on the same records",
@@ -50,7 +50,7 @@ def config_key(name: str, config: Config) -> str:
 
 
 def setting_text(key: str, value: Any) -> str:
-    """Return a setting as `--set` takes it.
+    """Return a setting as `key=value`.
 
     >>> setting_text("graph.name", "ring"), setting_text("batch.size", 32)
     ('graph.name="ring"', 'batch.size=32')

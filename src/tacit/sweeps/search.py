@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.errors import TacitError, unknown
-from tacit.runs import Config, apply_settings, ensure_folder, storage
+from tacit.runs import Config, apply_settings, ensure_folder, setting_texts, storage
 from tacit.runs.metrics import Metric, PredictionMetric, Result, all_metrics, evaluated_metrics, prediction_metrics
 from tacit.runs.metrics import metric as metric_of
 from tacit.sweeps.cell_runs import run_cells, simulated_run
@@ -27,7 +27,7 @@ def sweep(
     random: int | None = None,
     seed: int = 0,
     seeds: int = 1,
-    settings: Sequence[str] = (),
+    settings: Mapping[str, Any] | Sequence[str] = (),
     judge: JudgeMode | None = None,
     public: str | Path | None = None,
     metric: str | None = None,
@@ -51,7 +51,7 @@ def sweep(
         random: Try so many random points of the grid. Ranges need it.
         seed: The seed of the random points.
         seeds: Runs per setting, with consecutive seeds from that of the config.
-        settings: `key=value` settings for all runs.
+        settings: Settings for all runs, such as `{"batch.size": 16}`; or texts "batch.size=16".
         judge: "held-out" (half of the test records), "test" (all of them), or "public".
         public: The public records for judge="public": the name of a data set, or a file like that of the config.
         metric: The metric that decides. The default is the main metric of the task.
@@ -90,11 +90,16 @@ def sweep(
     return result
 
 
-def _load(config: Config | Mapping[str, Any] | str | Path | None, settings: Sequence[str]) -> Config:
+def _load(
+    config: Config | Mapping[str, Any] | str | Path | None, settings: Mapping[str, Any] | Sequence[str]
+) -> Config:
+    if isinstance(settings, str):
+        raise TacitError(f'settings must be a dict or a list of texts "key=value", got one text: "{settings}"')
+    texts = list(setting_texts(settings)) if isinstance(settings, Mapping) else settings
     if config is None or isinstance(config, str | Path):
-        return Config.load(None if config is None else Path(config), settings)
+        return Config.load(None if config is None else Path(config), texts)
     table = config.as_dict() if isinstance(config, Config) else config
-    return Config.parse(apply_settings(table, settings))
+    return Config.parse(apply_settings(table, texts))
 
 
 def _check_same_split(cells: Sequence[SweepCell]) -> None:

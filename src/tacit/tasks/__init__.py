@@ -28,7 +28,17 @@ from tacit.tasks.data import (
 )
 from tacit.tasks.evaluation import Metrics, Predictions, predict_tests
 from tacit.tasks.gradients.memory import keep_freed_memory
-from tacit.tasks.heads import Binary, Classification, Counts, Head, MultiLabel, Regression, default_head, heads
+from tacit.tasks.heads import (
+    Binary,
+    Classification,
+    Counts,
+    Head,
+    MultiLabel,
+    Regression,
+    default_head,
+    heads,
+    refuse_mismatch,
+)
 from tacit.tasks.inspection import CellCounter, TableCheck, TableDraft, cell_notes, check_table, draft_table
 from tacit.tasks.layout import Layout, join
 from tacit.tasks.model import Model
@@ -95,6 +105,7 @@ __all__ = [
     "open_table",
     "predict_tests",
     "read_table",
+    "refuse_mismatch",
     "shards",
     "tensor_output",
     "use_ranges",

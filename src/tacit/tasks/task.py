@@ -18,6 +18,7 @@ from tacit.tasks.clip import Clip
 from tacit.tasks.data import Dataset
 from tacit.tasks.evaluation import Metrics, Predictions, predict_tests
 from tacit.tasks.gradients.memory import keep_freed_memory
+from tacit.tasks.heads import refuse_mismatch
 from tacit.tasks.model import Model
 from tacit.tasks.records import Records, checked_dtype, refuse_gradient
 from tacit.tasks.sampling import Sampler
@@ -86,7 +87,8 @@ class Task:
         if self.sizes.min() < 1:
             empty = self.nodes[self.sizes.argmin()]
             raise TacitError(f"node {empty} has no records; use fewer nodes or another sharding")
-        self.head = model.head(data.inputs, data.target, tokens=data.tokens)
+        with refuse_mismatch(declared=data.declared):
+            self.head = model.head(data.inputs, data.target, tokens=data.tokens)
         if not repeats:
             check_disjoint(shards)
         self._with_same_settings = partial(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from tacit.errors import unknown
 from tacit.runs import Run
 from tacit.trackers.base import Tracker, missing_library, trackers
+
+Mode = Literal["offline", "online"]
 
 
 @trackers.register("wandb")
@@ -19,9 +22,9 @@ class WeightsAndBiases(Tracker):
         folder: The folder of offline logs; None: the folder of the run, or the current one.
     """
 
-    def __init__(
-        self, project: str = "tacit", mode: Literal["offline", "online"] = "offline", folder: str | Path | None = None
-    ) -> None:
+    def __init__(self, project: str = "tacit", mode: Mode = "offline", folder: str | Path | None = None) -> None:
+        if mode not in get_args(Mode):
+            raise unknown("mode of WeightsAndBiases", mode, get_args(Mode))
         try:
             import wandb
         except ImportError:

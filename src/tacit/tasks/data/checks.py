@@ -32,18 +32,23 @@ def check_records(name: str, part: str, x: Array, y: Array, target: Target | Non
 
 
 def check_finite(name: str, what: str, values: Array) -> None:
-    """Raise if there are NaN or infinite values, with their count and the position of the first."""
+    """Raise if there are NaN or infinite values, with the position of the first. Their number is private."""
     if values.dtype.kind != "f" or (is_finite := np.isfinite(values)).all():
         return
     positions = np.argwhere(~is_finite)
     row, *column = (int(i) for i in positions[0])
-    count = "1 NaN or infinite value" if len(positions) == 1 else f"{len(positions)} NaN or infinite values"
     column_text = f", column {column[0] if len(column) == 1 else tuple(column)}" if column else ""
-    raise TacitError(f"data set {name}: {what} has {count}, first at row {row}{column_text} (counted from 0)")
+    raise TacitError(
+        f"data set {name}: {what} has a NaN or infinite value, first at row {row}{column_text} (counted from 0)"
+    )
 
 
 def as_array(values: Values, name: str, what: str) -> Array:
     """Return numbers or text as a numpy array."""
+    if isinstance(values, torch.Tensor) and values.layout is not torch.strided:
+        raise TacitError(f"data set {name}: {what} is a sparse tensor: pass {what}.to_dense()")
+    if type(values).__module__.startswith("scipy.sparse"):
+        raise TacitError(f"data set {name}: {what} is a sparse matrix: pass {what}.toarray()")
     try:
         result = np.asarray(values.detach().cpu() if isinstance(values, torch.Tensor) else values)
     except ValueError:

@@ -46,7 +46,7 @@ class Dataset:
     Dataset data: 3 records of (1,) in 2 classes, 1 for testing
     >>> Dataset.from_arrays([[0.0], [float("nan")]], [0, 1], name="my")
     Traceback (most recent call last):
-    tacit.errors.TacitError: data set my: x has 1 NaN or infinite value, first at row 1, column 0 (counted from 0)
+    tacit.errors.TacitError: data set my: x has a NaN or infinite value, first at row 1, column 0 (counted from 0)
     """
 
     name: str

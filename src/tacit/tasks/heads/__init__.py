@@ -6,6 +6,7 @@ from tacit.errors import TacitError
 from tacit.registry import discover
 from tacit.tasks.heads.base import Head, heads
 from tacit.tasks.heads.classification import Binary, Classification, MultiLabel, ScoreClassification
+from tacit.tasks.heads.mismatch import TargetMismatch, refuse_mismatch
 from tacit.tasks.heads.regression import Counts, Regression
 from tacit.tasks.models.per_record import RecordLoss, cross_entropy
 from tacit.tasks.target import Target
@@ -57,7 +58,9 @@ __all__ = [
     "Head",
     "MultiLabel",
     "Regression",
+    "TargetMismatch",
     "default_head",
     "fitting_head",
     "heads",
+    "refuse_mismatch",
 ]

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from tacit.errors import TacitError
 from tacit.registry import Registry
+from tacit.tasks.heads.mismatch import DECLARE_NUMBER, TargetMismatch
 from tacit.tasks.models.per_record import RecordLoss, per_record_loss
 from tacit.tasks.target import Target, TargetKind
 
@@ -42,9 +43,10 @@ class Head:
 
     def __post_init__(self) -> None:
         if self.target.kind not in self.kinds:
+            declare = DECLARE_NUMBER if "number" in self.kinds else "another target"
             raise TacitError(
                 f"task {self.name} needs targets of kind {' or '.join(self.kinds)}, got kind {self.target.kind}: set "
-                'task = "auto", which fits the target, or declare another target'
+                f'task = "auto", which fits the target, or declare {declare}'
             )
 
     @property
@@ -84,13 +86,13 @@ class Head:
         """Raise if the outputs for one record do not have the shape (1, outputs), or their predictions a wrong one."""
         shape, wanted = tuple(outputs.shape), self.outputs
         if shape != (1, wanted) and not (wanted == 1 and shape == (1,)):
-            raise TacitError(
+            raise TargetMismatch(
                 f"task {self.name} needs a model with {wanted} output{'s' if wanted > 1 else ''} per record, "
                 f"shape (1, {wanted}) for one record, got {shape}"
             )
         found, width = tuple(self.predict(outputs).shape), len(self.target.labels)
         if found != ((1, width) if self.classifies else (1,)):
-            raise TacitError(
+            raise TargetMismatch(
                 f"{type(self).__name__}.predict must return shape {f'(B, {width})' if self.classifies else '(B,)'}, "
                 f"got {found} for one record"
             )

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tacit.errors import TacitError
 from tacit.tasks.heads.base import Head, column, logit, register_head, weighted
+from tacit.tasks.heads.mismatch import TargetMismatch
 from tacit.tasks.models.per_record import RecordLoss, cross_entropy
 from tacit.tasks.target import TargetKind
 
@@ -34,7 +34,7 @@ class Classifier(Head):
         if weights is None:
             return
         if len(weights) != count or not all(0 <= w < math.inf for w in weights) or not any(weights):
-            raise TacitError(
+            raise TargetMismatch(
                 f"task.class_weights must be {count} finite numbers of at least 0, and not all 0, got {list(weights)}"
             )
 
@@ -90,7 +90,7 @@ class Binary(Classifier):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.target.classes != 2:
-            raise TacitError(f"task binary needs 2 classes, got {self.target.classes}: use task classification")
+            raise TargetMismatch(f"task binary needs 2 classes, got {self.target.classes}: use task classification")
 
     def __call__(self, outputs: Tensor, y: Tensor) -> Tensor:
         logits = column(outputs)
