@@ -37,7 +37,7 @@ def test_train_by_names():
 def test_train_with_module_arrays_networkx_graph_and_shards():
     torch.manual_seed(0)  # for the parameters of the module
     shards = [list(range(0, 40)), np.arange(40, 90), np.arange(90, 150)]
-    given = {"graph": nx.path_graph(3), "sharding": shards, "rounds": 100}
+    given = {"graph": nx.path_graph(3), "sharding": shards, "nodes": 3, "rounds": 100}
     run = quick(nn.Linear(3, 2), blob_data(), **given)
     assert run.evaluations[-1]["accuracy"] > 0.8
     assert run.task.sizes.tolist() == [40, 50, 60]

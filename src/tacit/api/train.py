@@ -120,9 +120,7 @@ def train(
         >>> run.privacy.guaranteed <= 2.0, len(run.models), len(run.history)
         (True, 4, 6)
     """
-    if others:
-        raise TacitError("pass the records as one pair: tacit.train(model, (x, y))")
-    _check_resume(out, resume, extend)
+    _check_arguments(others, out, resume, extend)
     general = {"seed": seed, "noise": noise, "rounds": rounds, "evaluate_every": evaluate_every}
     batches = {"size": batch, "sampling": sampling, "relation": relation}
     goal: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "calibration": calibration, "budget": budget}
@@ -133,8 +131,7 @@ def train(
             goal["epsilon"] = given.default_epsilon(hyperparameters)
         sections = given.sections(hyperparameters, _ARGUMENTS)
         config = Config.parse({**general, **sections, "batch": batches, "privacy": goal}, "tacit.train")
-        if (weak := weak_protection(config.privacy.epsilon or 0.0)) is not None:
-            warnings.warn(weak, stacklevel=2)
+        _warn_of_weak_protection(config)
         parts = given.objects(adapt_data(data, target, labels, test, fitting_split(batch_relation(config.batch))))
         followers, folder = adapt_observers(observers, progress), None if out is None else Path(out)
         how: dict[str, Any] = {"out": folder, "resume": resume, "extend": extend, "observers": followers}
@@ -145,7 +142,14 @@ _VARIABLE = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 _ARGUMENTS = tuple(name for name, each in inspect.signature(train).parameters.items() if each.kind not in _VARIABLE)
 
 
-def _check_resume(out: str | Path | None, resume: bool, extend: int) -> None:
+def _warn_of_weak_protection(config: Config) -> None:
+    if (weak := weak_protection(config.privacy.epsilon or 0.0)) is not None:
+        warnings.warn(weak, stacklevel=3)
+
+
+def _check_arguments(others: tuple[Any, ...], out: str | Path | None, resume: bool, extend: int) -> None:
+    if others:
+        raise TacitError("pass the records as one pair: tacit.train(model, (x, y))")
     if resume and out is None:
         raise TacitError("resume=True needs out=, the folder of the run to resume")
     if extend < 0 or (extend and not resume):
