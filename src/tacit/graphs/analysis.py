@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.fft import fft
 
 from tacit.errors import TacitError
 
@@ -102,7 +102,7 @@ def spectral_gap(matrices: Sequence[sparse.csr_array]) -> float:
         return 1.0
     columns = [column for column in map(circulant_column, matrices) if column is not None]
     if len(columns) == len(matrices):
-        eigenvalues = np.prod([fft(column) for column in columns], axis=0)
+        eigenvalues = np.prod([scipy.fft.fft(column) for column in columns], axis=0)
     elif nodes <= DENSE_LIMIT:
         eigenvalues = _all_eigenvalues(matrices)
     else:

@@ -10,7 +10,7 @@ releases compose as μ² = Σ μ_k², and μ-GDP is (ε, δ)-DP exactly when (Dy
 import math
 
 import numpy as np
-from scipy import special
+import scipy
 
 from tacit.errors import TacitError
 
@@ -19,7 +19,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 def _mills(x: float) -> float:
     """Return the Mills ratio Φ(−x)/φ(x)."""
-    return math.sqrt(math.pi / 2) * float(special.erfcx(x / math.sqrt(2)))
+    return math.sqrt(math.pi / 2) * float(scipy.special.erfcx(x / math.sqrt(2)))
 
 
 def log_delta_of(epsilon: float, mu: float) -> float:
@@ -34,11 +34,11 @@ def log_delta_of(epsilon: float, mu: float) -> float:
     log_density = -(a * a + math.log(2 * math.pi)) / 2
     if mu < 0.2:
         x = (a + b) / 2 + mu / 2 * _NODES
-        slope = 1 - x * math.sqrt(math.pi / 2) * special.erfcx(x / math.sqrt(2))
+        slope = 1 - x * math.sqrt(math.pi / 2) * scipy.special.erfcx(x / math.sqrt(2))
         difference = mu / 2 * float(_WEIGHTS @ slope)
         return log_density + math.log(difference) if difference > 0 else -math.inf
     if a < 0:
-        return math.log(float(special.ndtr(-a)) - math.exp(log_density) * _mills(b))
+        return math.log(float(scipy.special.ndtr(-a)) - math.exp(log_density) * _mills(b))
     return log_density + math.log(_mills(a) - _mills(b))
 
 

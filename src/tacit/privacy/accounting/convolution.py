@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy import fft
+import scipy
 
 from tacit.privacy.accounting.coarsening import Factor
 from tacit.privacy.accounting.pld import LossDistribution
@@ -41,11 +41,11 @@ def epsilon_of_sum(
         widths = circle_widths(tilts, cumulants, delta)
         choice = int(widths.argmin() if shortest else ((cumulants - math.log(delta)) / tilts)[:-1].argmin())
         theta = float(tilts[choice])
-        length = fft.next_fast_len(max(math.ceil(widths[choice] / h), 16), real=True)
+        length = scipy.fft.next_fast_len(max(math.ceil(widths[choice] / h), 16), real=True)
         transform, cumulant = tilted_transform(losses, factors, h, theta, length)
         noise = transform_error(length, count)
         untilt = np.exp(np.minimum(cumulant - theta * h * np.arange(length), 300.0))
-        mass = untilt * (np.maximum(fft.irfft(transform, length), 0.0) + noise)
+        mass = untilt * (np.maximum(scipy.fft.irfft(transform, length), 0.0) + noise)
         beyond = math.exp(min(0.0, float((cumulants - tilts * length * h).min())))
         spare = (delta - beyond - infinite) * (1 - 1e-9 - _MACHINE_EPSILON * 32 * count)
         found = min(found, least_epsilon(mass, h, spare))
@@ -104,7 +104,7 @@ def tilted_transform(
         weights = mass * np.exp(exponents - exponents[-1])
         total = weights.sum()
         circle = np.bincount(multiples % length, weights / total, length)
-        return fft.rfft(circle), math.log(total) + exponents[-1]
+        return scipy.fft.rfft(circle), math.log(total) + exponents[-1]
 
     product = np.ones(length // 2 + 1, np.complex128)
     cumulant = 0.0

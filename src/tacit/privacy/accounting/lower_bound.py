@@ -20,7 +20,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
-from scipy import fft
+import scipy
 
 from tacit.privacy.accounting.accountant import guarantee
 from tacit.privacy.accounting.coarsening import Factor
@@ -141,12 +141,12 @@ def _composed(counts: LossCounts, direction: Direction, delta: float, upper: flo
     chernoff = np.where(widths / h < _MAX_LENGTH * 0.99, (cumulants - math.log(delta)) / tilts, np.inf)[:-1]
     found = 0.0
     for choice in {int(widths.argmin()), int(chernoff.argmin())}:
-        length = fft.next_fast_len(max(math.ceil(widths[choice] / h), 16), real=True)
+        length = scipy.fft.next_fast_len(max(math.ceil(widths[choice] / h), 16), real=True)
         if length > _MAX_LENGTH:
             continue
         theta = float(tilts[choice])
         transform, cumulant = tilted_transform(losses, factors, h, theta, length)
-        tilted = np.maximum(fft.irfft(transform, length) - transform_error(length, total), 0.0)
+        tilted = np.maximum(scipy.fft.irfft(transform, length) - transform_error(length, total), 0.0)
         mass = tilted * np.exp(np.minimum(cumulant - theta * h * np.arange(length), 300.0))
         spare = rare + _wrapped(tilts, cumulants, choice, length * h)
         found = max(found, least_epsilon(mass, h, (delta + spare) * (1 + 1e-6)) - h * spread)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy import special
+import scipy
 
 from tacit.privacy.bounded import Bounded
 from tacit.privacy.gdp import mu_to_epsilon
@@ -34,7 +34,7 @@ class GaussianLoss(PrivacyLoss):
 
     def cdf(self, y: Array, mu: float) -> tuple[Array, Array]:
         x = y / mu + mu / 2
-        tail = special.ndtr(-np.abs(x))
+        tail = scipy.special.ndtr(-np.abs(x))
         return np.where(x < 0, tail, 1 - tail), np.where(x < 0, 1 - tail, tail)
 
     def shifted_cdf(self, y: Array, mu: float) -> tuple[Array, Array]:
@@ -42,13 +42,13 @@ class GaussianLoss(PrivacyLoss):
         return below, above
 
     def reach(self, mu: float, tail: float) -> float:
-        return mu * (mu / 2 - float(special.ndtri(tail)))
+        return mu * (mu / 2 - float(scipy.special.ndtri(tail)))
 
     def total_variation(self, mu: Array) -> Array:
-        return np.asarray(special.erf(mu / math.sqrt(8)))
+        return np.asarray(scipy.special.erf(mu / math.sqrt(8)))
 
     def total_variation_complement(self, mu: Array) -> Array:
-        return np.asarray(special.erfc(mu / math.sqrt(8)))
+        return np.asarray(scipy.special.erfc(mu / math.sqrt(8)))
 
     def combine(self, multipliers: Sequence[float]) -> float | None:
         return float(sum(multiplier**-2 for multiplier in multipliers) ** -0.5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -82,9 +83,9 @@ class PredictionMetric(Metric):
         """Whether it is one of the head's main metrics, which are measured at every evaluation."""
         return self.headline
 
+    @abstractmethod
     def compute(self, tested: TestedModel) -> float | None:
         """Return the number, or None if it is not defined. There are records, and all predictions are finite."""
-        raise NotImplementedError
 
     def value(self, tested: TestedModel) -> float | None:
         """Return the number, or None if it is not defined."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import torch
@@ -25,9 +26,9 @@ class _Stepwise(nn.RNNBase):
     stream: MaskStream
     states: int  # tensors of the state
 
+    @abstractmethod
     def step(self, from_input: Tensor, from_state: Tensor, states: States) -> States:
         """Return the next states from W x + b and W h + b, each (B, gates · H)."""
-        raise NotImplementedError
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         if isinstance(input, PackedSequence):
