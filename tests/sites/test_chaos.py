@@ -168,7 +168,15 @@ def test_lost_messages_are_retransmitted(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("sites", "rounds"), [(3, 30), pytest.param(6, 100, marks=pytest.mark.full, id="long")])
 def test_lost_messages_are_returned(tmp_path, monkeypatch, sites, rounds):
-    """With a short timeout many messages are missed, and none counts twice or is lost."""
-    _, missed, returned = run_lossy(tmp_path, monkeypatch, sites, rounds, timeout=0.2)
-    assert missed > 0
-    assert returned > 0
+    """With a short timeout messages are missed and returned, and in no network one counts twice or is lost.
+
+    How many depends on the speed of the machine, so that one network may return none.
+    """
+    counts = []
+    for attempt in range(8):
+        counts.append(run_lossy(tmp_path / str(attempt), monkeypatch, sites, rounds, timeout=0.2)[1:])
+        if all(counts[-1]):
+            break
+    missed, returned = counts[-1]
+    assert missed > 0, counts
+    assert returned > 0, counts
