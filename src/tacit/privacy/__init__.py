@@ -15,6 +15,7 @@ from tacit.privacy.adversary import Adversary, Coalition, Eavesdropper, MetricRe
 from tacit.privacy.attack_bounds import FALSE_ALARMS, detection_bound, guess_bound, trade_off_bound, trade_off_corners
 from tacit.privacy.bounded import Bounded, ReleaseContext
 from tacit.privacy.budget import Budget
+from tacit.privacy.colluders import against_colluders, epsilons_against
 from tacit.privacy.declarations import declares
 from tacit.privacy.gdp import epsilon_to_mu, mu_to_epsilon
 from tacit.privacy.ledger import Ledger
@@ -99,6 +100,7 @@ __all__ = [
     "SamplingKind",
     "Unit",
     "Unproven",
+    "against_colluders",
     "calibrate",
     "calibrate_noise",
     "declares",
@@ -107,6 +109,7 @@ __all__ = [
     "epsilon_lower_bound",
     "epsilon_per_run",
     "epsilon_to_mu",
+    "epsilons_against",
     "erase_noise",
     "first_step_of_key",
     "guarantee",

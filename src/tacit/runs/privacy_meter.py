@@ -15,6 +15,7 @@ from tacit.privacy import (
     Array,
     Privacy,
     Release,
+    against_colluders,
     declares,
     guarantee,
     ledger_guarantee,
@@ -31,6 +32,10 @@ _MODELS_NOT_COVERED = (
 TESTED_NOTE = (
     "Accuracies and losses are measured exactly on test records that were held out of the data. This guarantee does "
     "not protect these records."
+)
+_RELIES_ON_OTHERS = (
+    "Paired noise: the guarantee relies on the noise of nodes that do not collude. Count sites of one operator, stolen "
+    "keys, and nodes that omit or reveal their noise as colluders."
 )
 _MEASURED = "Some metrics are measured on the nodes' own records. This guarantee does not cover them."
 
@@ -97,9 +102,16 @@ class PrivacyMeter:
             guaranteed=guaranteed,
             claimed=claimed,
             per_round=per_round,
+            against_colluders=self._worst_curve(own.against_colluders),
             reason=next(filter(None, self._coordinator.gather_strings(own.reason or "")), None),
             per_node=self._coordinator.all_gather(torch.from_numpy(own.per_node)).numpy(),
         )
+
+    def _worst_curve(self, own: list[float] | None) -> list[float] | None:
+        """The largest ε of all processes against every number of colluders."""
+        if own is None:
+            return None
+        return [float(each) for each in self._coordinator.all_gather(torch.tensor([own], dtype=torch.float64)).amax(0)]
 
     def planned(self) -> Privacy:
         """The privacy of everything the algorithm plans to release."""
@@ -142,6 +154,8 @@ class PrivacyMeter:
             claimed_for=privacy.claimed_for,
             simulated=self.task.noise.simulated and not planned,
             covers_models=self._covers_models,
+            # It takes one composition per number of colluders, so it is computed at the end only.
+            against_colluders=against_colluders(lines, self.delta) if rounds >= self.algorithm.rounds else None,
             per_node=spent,
         )
 
@@ -162,7 +176,8 @@ class PrivacyMeter:
         tested = [TESTED_NOTE] if self._holds_out and not planned else []
         note = None if planned else self.task.noise.simulation_note  # a plan holds for secret noise, too
         simulated = [] if note is None else [note]
-        return [*self.algorithm.privacy.notes, *models, *tested, *measured, *outside_parts(lines), *simulated]
+        paired = [] if self.algorithm.pairs is None else [_RELIES_ON_OTHERS]
+        return [*self.algorithm.privacy.notes, *paired, *models, *tested, *measured, *outside_parts(lines), *simulated]
 
     def _plan(self) -> list[Release]:
         privacy = self.algorithm.privacy
