@@ -11,12 +11,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tacit.errors import TacitError
 from tacit.privacy.noise import Noise
 from tacit.privacy.pair_plan import PairPlan
 
 _CHUNK_SAMPLES = 1 << 22  # of all pairs that are drawn at once
-_MAX_NODES = 1 << 16  # the number of a pair must fit into 32 bits
 
 Ints = npt.NDArray[np.int64]
 
@@ -46,17 +44,15 @@ class PairNoise(ABC):
             grid_scale: The least noise of any node, which sets the grid.
             like: A tensor (n, d) of the released value, for its shape and type.
         """
-        if plan.nodes > _MAX_NODES:
-            raise TacitError(f"Paired noise is limited to {_MAX_NODES} nodes, got {plan.nodes}")
         total = torch.zeros(like.shape, dtype=torch.float64)
         row = np.full(plan.nodes, -1)
         row[nodes] = np.arange(len(nodes))
-        mine = plan.edges[(row[plan.edges] >= 0).any(axis=1)]
+        mine = np.flatnonzero((row[plan.edges] >= 0).any(axis=1))  # the number of a pair is its place in the plan
         at_once = max(1, _CHUNK_SAMPLES // max(1, like.shape[1]))
         for start in range(0, len(mine), at_once):
-            pairs = mine[start : start + at_once]
+            ids = mine[start : start + at_once]
+            pairs = plan.edges[ids]
             drawn = torch.zeros(len(pairs), like.shape[1], dtype=like.dtype)
-            ids = pairs[:, 0] * plan.nodes + pairs[:, 1]
             self.draw(pairs, ids, f"pair/{purpose}", step, scale, grid_scale, drawn)
             exact = drawn.double()
             for end, sign in ((0, 1.0), (1, -1.0)):

@@ -74,6 +74,13 @@ class PairPlan:
         """Return the covariance (N, N) of the noise that these colluders do not know."""
         return joint_covariance(self.own, self.pair, self.edges, coalition)
 
+    def replicated(self, copies: int) -> PairPlan:
+        """Return the plan of so many separate copies of the network, in which no two copies share a key."""
+        first = self.nodes * np.arange(copies)[:, None, None]
+        edges = (self.edges + first).reshape(-1, 2)
+        own, sensitivity = np.tile(self.own, copies), np.tile(self.sensitivity, copies)
+        return PairPlan(own, self.pair, sensitivity, edges, self.colluders)
+
     def to_ledger(self) -> dict[str, Array]:
         """Return the plan as vectors."""
         numbers = {"pair": self.pair, "colluders": self.colluders}

@@ -48,7 +48,7 @@ from tacit.runs.prediction import (
     write_model,
 )
 from tacit.runs.privacy_meter import TESTED_NOTE, PrivacyMeter, finite_or_none
-from tacit.runs.privacy_target import apply_privacy_target
+from tacit.runs.privacy_target import DEFAULT_RATIO, apply_privacy_target
 from tacit.runs.private_ranges import released_ranges
 from tacit.runs.progress import ProgressBar, progress_counter
 from tacit.runs.recorded_facts import RecordedFacts
@@ -63,6 +63,7 @@ from tacit.runs.verification import Verification, fingerprint, load_private_key,
 from tacit.runs.workers import SynchronisedInterrupt, launch_workers
 
 __all__ = [
+    "DEFAULT_RATIO",
     "DEVIATION",
     "EXAMPLE_CONFIG",
     "EXPORT_SUFFIXES",

@@ -44,6 +44,7 @@ class PrivacyMeter:
     """Accounts the privacy of an algorithm on a task. After the ledger is rewound, a new meter is needed.
 
     In a run over several processes, each process accounts for its own nodes, and `spent` is the maximum over all.
+    Without `colluders`, paired noise is accounted against the planned number of colluders only.
     """
 
     def __init__(
@@ -53,10 +54,12 @@ class PrivacyMeter:
         delta: float,
         measures: bool = False,
         coordinator: Coordinator | None = None,
+        colluders: bool = True,
     ) -> None:
         self.task, self.algorithm, self.delta, self.measures = task, algorithm, delta, measures
         self._seen = task.without_records(gradients=False)  # a plan must not depend on the records
         self._coordinator = coordinator or Coordinator()
+        self._colluders = colluders
         self._last: tuple[object, Privacy] | None = None
 
     def check_data(self) -> None:
@@ -137,7 +140,7 @@ class PrivacyMeter:
         self, lines: list[Release], spent: Array, reason: str | None, rounds: int, *, planned: bool = False
     ) -> Privacy:
         privacy = self.algorithm.privacy
-        by_round = privacy.claimed_for == "round"
+        by_round, at_end = privacy.claimed_for == "round", rounds >= self.algorithm.rounds
         # Unit and relation are those of the releases. Without any, they are those of the plan.
         first = next(iter(lines or self._plan()), None)
         return Privacy(
@@ -155,7 +158,7 @@ class PrivacyMeter:
             simulated=self.task.noise.simulated and not planned,
             covers_models=self._covers_models,
             # It takes one composition per number of colluders, so it is computed at the end only.
-            against_colluders=against_colluders(lines, self.delta) if rounds >= self.algorithm.rounds else None,
+            against_colluders=against_colluders(lines, self.delta) if self._colluders and at_end else None,
             per_node=spent,
         )
 

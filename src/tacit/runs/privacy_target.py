@@ -14,7 +14,7 @@ from tacit.runs.key_graph import key_edges
 from tacit.runs.private_ranges import plan_ranges
 from tacit.tasks import Task
 
-_RATIO = 3.0  # variance of a pair's noise ÷ that of a node's own
+DEFAULT_RATIO = 3.0  # variance of a pair's noise ÷ that of a node's own
 
 
 def apply_privacy_target(
@@ -69,7 +69,9 @@ def _with_pairs(algorithm: Algorithm[Any], task: Task, graph: Graph, target: Pri
     colluders = max(1, graph.nodes // 4) if target.colluders is None else target.colluders
     edges = key_edges(target.keys, graph, colluders)
     multipliers, sensitivity = algorithm.privacy.unit_noise(task)
-    return replace(algorithm, pairs=solve_pairs(multipliers, sensitivity, edges, colluders, target.ratio or _RATIO))
+    return replace(
+        algorithm, pairs=solve_pairs(multipliers, sensitivity, edges, colluders, target.ratio or DEFAULT_RATIO)
+    )
 
 
 def _bind(algorithm: Algorithm[Any], task: Task, graph: Graph) -> Algorithm[Any]:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from tacit.errors import TacitError
-from tacit.privacy import Bounded, Draw, Ledger, Noise, Relation, ReleaseContext, Sampling
+from tacit.privacy import Bounded, Draw, Ledger, Noise, PairNoise, Relation, ReleaseContext, Sampling
 from tacit.tasks.clip import Clip
 from tacit.tasks.data import Dataset
 from tacit.tasks.evaluation import Metrics, Predictions, predict_tests
@@ -99,6 +99,7 @@ class Task:
         self._records = Records(model, data, shards)
         self.draws = 0
         self.on_release: Callable[[int, str, Tensor, npt.NDArray[np.float64]], None] | None = None
+        self.pair_noise: PairNoise | None = None  # of nodes elsewhere; None: derived from the noise
         keep_freed_memory()
 
     @property
@@ -229,7 +230,7 @@ class Task:
     @property
     def release_context(self) -> ReleaseContext:
         """What a mechanism needs to release values of these nodes."""
-        return ReleaseContext(self.nodes, self.ledger, self.noise, self.on_release)
+        return ReleaseContext(self.nodes, self.ledger, self.noise, self.on_release, self.pair_noise)
 
     def sensitivity(self, clip: Clip) -> npt.NDArray[np.float64]:
         """Return the sensitivity (n,) of the mean gradient to one record."""
