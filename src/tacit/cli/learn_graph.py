@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli.app import INTERRUPTED, app
+from tacit.cli.app import app
+from tacit.cli.interrupt import INTERRUPTED
 from tacit.cli.output import err, print_json, print_line, results_line
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tacit.cli.app import INTERRUPTED, app
+from tacit.cli.app import app
+from tacit.cli.interrupt import INTERRUPTED
 from tacit.cli.output import err, print_json, print_line, print_warning, results_line, show_preparation
 from tacit.cli.privacy_lines import CONFIDENTIAL_METRICS, simulation_line
 from tacit.errors import TacitError
