@@ -22,9 +22,9 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-# Generate the Python code of the site protocol. It is kept in the repository, so that installing needs no compiler.
+# Compile the messages of the site protocol. The result is kept in the repository, so that installing needs no compiler.
 proto: setup
-	$(BIN)/python -m grpc_tools.protoc -Isrc --python_out=src --pyi_out=src tacit/sites/wire.proto
+	$(BIN)/python -m grpc_tools.protoc -Isrc --descriptor_set_out=src/tacit/sites/wire.binpb tacit/sites/wire.proto
 
 # The report pages are tested in a real browser. Without one, those tests are skipped.
 browser:

@@ -5,7 +5,7 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1] / "src"
-FILES = sorted(path for path in (ROOT / "tacit").rglob("*.py") if not path.name.endswith("_pb2.py"))
+FILES = sorted((ROOT / "tacit").rglob("*.py"))
 PACKAGES = {
     "tacit.errors",
     "tacit.registry",

@@ -109,10 +109,11 @@ def compare(
 
 
 def _kept(methods: Sequence[Method] | Mapping[str, Method], out: Path, given: Mapping[str, Any]) -> Comparison:
-    from tacit.reports import comparison_observers, write_comparison_page  # slow to import, and only pages need it
+    # Slow to import, and only pages need it.
+    from tacit.reports import comparison_observers, write_comparison_page, write_if_installed
 
     comparison = run_comparison(methods, out=out, observers=comparison_observers, **given)
-    write_comparison_page(comparison)
+    write_if_installed(write_comparison_page, comparison)
     return comparison
 
 
