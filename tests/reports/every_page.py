@@ -93,7 +93,9 @@ def write_every_page(parent, finished, over_dpps, several, base):
         "document": write_page(parent / "document" / "report.html", document),
         "several": several,
         "compare": _compare(parent / "compare"),
-        "sweep": write_sweep_page(sweep(SMALL, {"lr": [0.05, 0.5], "graph": ["ring", "complete"]}, out=parent / "sweep")),
+        "sweep": write_sweep_page(
+            sweep(SMALL, {"lr": [0.05, 0.5], "graph": ["ring", "complete"]}, out=parent / "sweep")
+        ),
         **_experiments(parent),
         **_graphs(parent / "graphs"),
     }
@@ -112,7 +114,10 @@ def experiment_results(text, out, name="tiny/one", **changes):
 
 def _secret(folder, base):
     config = {**base, "noise": "secret", "sharding": "digest"}
-    return from_config(Config.parse(config), out=folder, observers=[ReportPage()], secret_noise=True).go().out / "report.html"
+    return (
+        from_config(Config.parse(config), out=folder, observers=[ReportPage()], secret_noise=True).go().out
+        / "report.html"
+    )
 
 
 def _compare(folder):
@@ -126,7 +131,9 @@ def _compare(folder):
 
 
 def _experiments(parent):
-    curves = TINY.replace('x = "epsilon"\nseries', 'kind = "curves"\nseries').replace("title", 'metrics = ["accuracy", "dual_norm"]\ntitle', 1)
+    curves = TINY.replace('x = "epsilon"\nseries', 'kind = "curves"\nseries').replace(
+        "title", 'metrics = ["accuracy", "dual_norm"]\ntitle', 1
+    )
     graphs = load_experiment("ppgl/table1").quick_version()
     axes = {**graphs.axes, "method": {name: graphs.axes["method"][name] for name in ("IGL", "PPGL-C, as published")}}
     made = {

@@ -44,18 +44,22 @@ LOW_CONTRAST = """(() => {
         const svg = part.closest('svg');
         const back = backgrounds(svg ? svg.closest('.chart') : part);
         const colour = svg ? own.fill : own.color;
-        if (svg && part.closest('[data-unformatted], .point, .hm, .heatmaplayer') && part.closest('.point, .textpoint, .hm')) continue;
+        if (part.closest('.textpoint, .heatmap-label')) continue;  // on a mark, not on the page
         const [a, b] = [light(paint([...back, colour])), light(paint(back))];
         const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-        if (ratio < 4.5) low.push(`${ratio.toFixed(2)} ${part.className} ${walker.currentNode.data.trim().slice(0, 30)}`);
+        const text = walker.currentNode.data.trim().slice(0, 30);
+        if (ratio < 4.5) low.push(`${ratio.toFixed(2)} ${part.className} ${text}`);
     }
     return [...new Set(low)];
 })()"""
 CUT_ON_PAPER = """[...document.querySelectorAll('.chart svg.main-svg, table, pre, dd, p')]
     .filter(part => part.checkVisibility())
-    .filter(part => part.getBoundingClientRect().right > innerWidth + 1 || part.scrollWidth > part.clientWidth + 1 && part.tagName === 'PRE')
+    .filter(part => part.getBoundingClientRect().right > innerWidth + 1 ||
+        (part.tagName === 'PRE' && part.scrollWidth > part.clientWidth + 1))
     .map(part => part.tagName + ' ' + part.textContent.slice(0, 30))"""
-HEADINGS = "[...document.querySelectorAll('h1, h2, h3, h4')].filter(h => h.checkVisibility()).map(h => Number(h.tagName[1]))"
+HEADINGS = (
+    "[...document.querySelectorAll('h1, h2, h3, h4')].filter(h => h.checkVisibility()).map(h => Number(h.tagName[1]))"
+)
 UNNAMED = """[...document.querySelectorAll('button, a, input, [role=img], [role=region], [role=group], summary')]
     .filter(each => each.checkVisibility())
     .filter(each => !(each.ariaLabel || each.labels?.length || each.innerText || '').toString().trim())

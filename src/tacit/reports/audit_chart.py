@@ -16,14 +16,13 @@ def audit_picture(audit: AuditResult) -> Figure:
 
     The axis is logarithmic if one bar would hide another.
     """
-    size = f"{audit.canaries:,} canaries" if isinstance(audit, OneRunAudit) else f"{audit.trials:,} trials"
     limit = audit_limits(audit).perfect
     bars = [("Shown by the attack", audit.lower, f"≥ {rounded_down(audit.lower)}", _FOUND if audit.holds else _BROKEN)]
     if audit.guaranteed is not None:
         bars.append(("Guaranteed", audit.guaranteed, rounded_up(audit.guaranteed), _GUARANTEED))
     if audit.claimed_total is not None:
         bars.append(("Claimed", audit.claimed_total, format_claim(audit.claimed_total), _CLAIMED))
-    bars.append((f"Most that {size}<br>can show", limit, f"≥ {rounded_down(limit)}", _LIMIT))
+    bars.append((f"Most that {_size(audit)}<br>can show", limit, f"≥ {rounded_down(limit)}", _LIMIT))
     values = [value for _, value, *_ in bars if value > 0]
     far_apart = max(values) > LOG_RATIO * min(values)
     trace: Figure = {
@@ -46,6 +45,13 @@ def audit_picture(audit: AuditResult) -> Figure:
     figure["layout"] |= {"bargap": 0.35, "margin": {"l": 10, "r": 56, "t": 4, "b": 40}}
     figure["layout"]["xaxis"] |= LOG_AXIS if far_apart else {}
     return figure
+
+
+def _size(audit: AuditResult) -> str:
+    if isinstance(audit, OneRunAudit):
+        return f"{audit.canaries:,} canaries"
+    assert isinstance(audit, TrialsAudit)
+    return f"{audit.trials:,} trials"
 
 
 def profile_chart(audit: AuditResult | None) -> Figure | None:

@@ -57,8 +57,8 @@ def limits_text(audit: AuditResult) -> str:
     if now.attained is None or more.attained is None:
         return text
     text += (
-        f" An attack that attains the guaranteed ε would show about ε ≥ {rounded_down(now.attained)} in {count} trials, "
-        f"and ε ≥ {rounded_down(more.attained)} in {larger}."
+        f" An attack that attains the guaranteed ε would show about ε ≥ {rounded_down(now.attained)} in {count} "
+        f"trials, and ε ≥ {rounded_down(more.attained)} in {larger}."
     )
     if audit.lower >= now.attained:
         return text

@@ -54,7 +54,9 @@ def epsilon_over_rounds(runs: Sequence[RunRecord]) -> Figure | None:
         if claimed is not None:
             dotted = {**claimed["line"], "dash": "dot"}
             curves.append({**claimed, "name": f"{claimed['name']}, claimed", "mode": "lines", "line": dotted})
-    return line_figure(curves, "Round", dict(LOG_AXIS) if _far_apart(runs) else {"rangemode": "tozero"})
+    if not _far_apart(runs):
+        return line_figure(curves, "Round", {"rangemode": "tozero"})
+    return line_figure([_positive(each) for each in curves], "Round", dict(LOG_AXIS))
 
 
 def curve(x: Sequence[Any], y: Sequence[Any], name: str, index: int, hover: str) -> Figure:
@@ -143,6 +145,14 @@ def _far_apart(runs: Sequence[RunRecord]) -> bool:
     rows = [row for run in runs if run.privacy.guaranteed is not None for row in run.evaluations]
     largest = [max((row[name] for row in rows if row.get(name) is not None), default=0.0) for name in columns]
     return min(largest) > 0 and max(largest) > LOG_RATIO * min(largest)
+
+
+def _positive(figure: Figure | None) -> Figure | None:
+    """The points of a curve that a logarithmic axis can show."""
+    if figure is None:
+        return None
+    points = [(x, y) for x, y in zip(figure["x"], figure["y"], strict=True) if y > 0]
+    return {**figure, "x": [x for x, _ in points], "y": [y for _, y in points]}
 
 
 def _suffix(shown: Metric) -> str:

@@ -71,8 +71,8 @@ def _sentence(comparison: Comparison, main: Metric, best: int) -> str:
     if not ordered:
         return text
     (mean, deviation), (next_mean, next_deviation) = rows[best][main.name], ordered[0][main.name]
-    gap = main.scale * abs(mean - next_mean)
-    text = f"{text} The next is {_name(ordered[0])}; the difference is {gap:{main.number_format}}{unit}"
+    gap, points = main.scale * abs(mean - next_mean), " percentage points" if main.unit == "%" else unit
+    text = f"{text} The next is {_name(ordered[0])}; the difference is {gap:{main.number_format}}{points}"
     if seeds == 1:
         return f"{text}. One seed does not show whether it is due to chance."
     if gap <= main.scale * max(deviation, next_deviation):

@@ -37,7 +37,7 @@ def data_text(run: RunRecord) -> str:
     data, sharding = run.config.get("data", {}), run.config.get("sharding", {})
     name = str(data.get("name", "not recorded"))
     described = datasets.describe().get(name, "") if "path" not in data else ""
-    text = described.rstrip(".") or name
+    text = f"{name}: {described.rstrip('.')}" if described else name
     if "path" in data:
         text += f", {data['path']}"
     columns = data.get("columns")

@@ -66,7 +66,9 @@ def _metric_panels(experiment: Experiment, rows: Sequence[ResultRow]) -> list[Ch
             if drawn:
                 where = f"{about}, {facet}" if facet else about
                 axis = {"title": {"text": experiment.first_metric.short_label}}
-                figure = _figure(drawn, {"title": {"text": axis_name(chart.x or chart.series)}, "type": "category"}, axis)
+                figure = _figure(
+                    drawn, {"title": {"text": axis_name(chart.x or chart.series)}, "type": "category"}, axis
+                )
                 panels.append(ChartPanel(f"chart-{len(panels)}", heading, where, figure))
     _use_same_scale(experiment, [panel.figure for panel in panels if panel.figure])
     return panels
@@ -199,7 +201,11 @@ def _facets(experiment: Experiment, rows: Sequence[ResultRow]) -> dict[str, list
     rest = [axis for axis in experiment.axes if axis not in (experiment.chart.x, experiment.chart.series)]
     groups = [{axis: row.labels[axis] for axis in rest if axis in row.labels} for row in rows]
     labels = max(map(len, groups), default=0)
-    facets = {", ".join(f"{axis_name(axis)} {group[axis]}" for axis in group): group for group in groups if len(group) == labels}
+    facets = {
+        ", ".join(f"{axis_name(axis)} = {group[axis]}" for axis in group): group
+        for group in groups
+        if len(group) == labels
+    }
     return {
         title: [row for row, group in zip(rows, groups, strict=True) if group.items() <= facet.items()]
         for title, facet in facets.items()

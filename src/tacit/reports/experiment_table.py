@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import NamedTuple, TypeAlias
 
 from tacit.privacy import rounded_up
 from tacit.reports.formats import NO_CLAIM, NO_GUARANTEE, NOT_MEASURED, format_claim, format_heading
@@ -11,6 +12,8 @@ from tacit.reproduce import Experiment, ResultRow, SeedSummary
 from tacit.runs.metrics import Metric, metric
 
 Published = Mapping[str, float]
+CellMaker: TypeAlias = Callable[[ResultRow, Published], "TableCell"]
+_DIFFERENCE = "Difference"
 NO_NOISE = "no noise"
 NOT_PUBLISHED = "not published"
 NOT_APPLICABLE = "not applicable"
@@ -38,6 +41,14 @@ class TableCell(NamedTuple):
     kind: str = ""
 
 
+class TableColumn(NamedTuple):
+    """A column with its heading, the heading of its group, and the function that makes its cells."""
+
+    group: str
+    heading: str
+    cell: CellMaker
+
+
 class ExperimentTable(NamedTuple):
     """`groups` are the headings above the columns, with the number of columns of each; `words` those to explain."""
 
@@ -48,26 +59,25 @@ class ExperimentTable(NamedTuple):
 
 
 def experiment_table(experiment: Experiment, rows: Sequence[ResultRow]) -> ExperimentTable:
-    """The table of an experiment's page."""
+    """The table of an experiment's page: each published number stands next to ours."""
     metrics = [metric(name) for name in experiment.metrics]
     numbers = [_published(experiment, row) for row in rows]
     published = [each for each in metrics if any(each.name in of_row for of_row in numbers)]
-    sources = list(experiment.calibrations) or ["plain"]
-    columns = [_group_columns(metrics, published, source) for source in sources]
+    layout = _calibrated_columns(experiment, metrics, published)
+    if not experiment.calibrations:
+        layout = _plain_columns(metrics, published)
     cells = [
         [
             *(TableCell(row.labels.get(axis, NOT_APPLICABLE), "label") for axis in experiment.axes),
-            *(_published_cell(of_row.get(each.name)) for each in published),
-            *(cell for source in sources for cell in _group_cells(metrics, published, of_row, row, source)),
+            *(column.cell(row, of_row) for column in layout),
         ]
         for row, of_row in zip(rows, numbers, strict=True)
     ]
-    groups = [("", len(experiment.axes)), ("Published", len(published))]
-    groups += [(_GROUPS[source], len(each)) for source, each in zip(sources, columns, strict=True)]
+    groups = [(group, len(list(columns))) for group, columns in groupby(layout, key=lambda column: column.group)]
     used = {cell.text for line in cells for cell in line}
     return ExperimentTable(
-        [group for group in groups if group[1]],
-        [*map(axis_name, experiment.axes), *(_heading(each) for each in published), *(name for each in columns for name in each)],
+        [("", len(experiment.axes)), *groups],
+        [*map(axis_name, experiment.axes), *(column.heading for column in layout)],
         cells,
         {word: meaning for word, meaning in WORDS.items() if word in used},
     )
@@ -75,8 +85,8 @@ def experiment_table(experiment: Experiment, rows: Sequence[ResultRow]) -> Exper
 
 def difference_sentences(experiment: Experiment, rows: Sequence[ResultRow]) -> list[str]:
     """How far the results are from the published numbers of the first metric, on average and at most."""
-    sentences = []
-    for source in list(experiment.calibrations) or ["plain"]:
+    sentences, sources = [], [*map(str, experiment.calibrations)] or ["plain"]
+    for source in sources:
         pairs = [(row, _ours(row, source, experiment.metrics[0])) for row in rows]
         found = [(ours - row.published, row) for row, ours in pairs if ours is not None and row.published is not None]
         if not found:
@@ -85,7 +95,7 @@ def difference_sentences(experiment: Experiment, rows: Sequence[ResultRow]) -> l
         mean = sum(value for value, _ in found) / len(found)
         sentences.append(
             f"{_GROUPS[source]}, ours minus published {shown.short_label}: {_signed(shown, mean)} on average over "
-            f"{len(found)} number{'s' if len(found) > 1 else ''}, and at most {_signed(shown, largest)} "
+            f"{len(found)} number{'s' if len(found) > 1 else ''}, largest {_signed(shown, largest)} "
             f"({', '.join(where.labels.values())})."
         )
     return sentences
@@ -102,28 +112,40 @@ def has_noise(rows: Sequence[ResultRow]) -> bool:
     return any(_guaranteed(each) != NO_NOISE for each in summaries)
 
 
-def _group_columns(metrics: Sequence[Metric], published: Sequence[Metric], source: str) -> list[str]:
-    names = []
-    for each in metrics:
-        names += [_heading(each), "− published"] if each in published else [_heading(each)]
-    return names + {
-        "paper": ["ε it guarantees"],
-        "guaranteed": ["ε it claims"],
-        "plain": ["Claimed ε", "Guaranteed ε"],
-    }[source]
+def _calibrated_columns(
+    experiment: Experiment, metrics: Sequence[Metric], published: Sequence[Metric]
+) -> list[TableColumn]:
+    """The published numbers, then a group of columns for each calibration."""
+    columns = [TableColumn("Published", _heading(each), _published_cell(each)) for each in published]
+    for source in experiment.calibrations:
+        group = _GROUPS[source]
+        for each in metrics:
+            columns.append(TableColumn(group, _heading(each), _measured_cell(each, source)))
+            if each in published:
+                columns.append(TableColumn(group, _DIFFERENCE, _difference_cell(each, source)))
+        epsilon = ("Guaranteed ε", _guaranteed) if source == "paper" else ("Claimed ε", _claimed)
+        columns.append(TableColumn(group, epsilon[0], _epsilon_cell(epsilon[1], source)))
+    return columns
 
 
-def _group_cells(
-    metrics: Sequence[Metric], published: Sequence[Metric], numbers: Published, row: ResultRow, source: str
-) -> list[TableCell]:
-    summary = _summary(row, source)
-    cells = []
+def _plain_columns(metrics: Sequence[Metric], published: Sequence[Metric]) -> list[TableColumn]:
+    """A group of columns for each metric, then ε."""
+    columns = []
     for each in metrics:
-        cells.append(_measured_cell(summary, each))
-        if each in published:
-            cells.append(_difference_cell(numbers.get(each.name), summary, each))
-    claimed, guaranteed = _word(_claimed(summary)), _word(_guaranteed(summary))
-    return cells + {"paper": [guaranteed], "guaranteed": [claimed], "plain": [claimed, guaranteed]}[source]
+        ours = TableColumn(_heading(each), "Ours", _measured_cell(each, "plain"))
+        if each not in published:
+            columns.append(ours)
+            continue
+        columns += [
+            TableColumn(_heading(each), "Published", _published_cell(each)),
+            ours,
+            TableColumn(_heading(each), _DIFFERENCE, _difference_cell(each, "plain")),
+        ]
+    return [
+        *columns,
+        TableColumn("ε", "Claimed", _epsilon_cell(_claimed, "plain")),
+        TableColumn("ε", "Guaranteed", _epsilon_cell(_guaranteed, "plain")),
+    ]
 
 
 def _summary(row: ResultRow, source: str) -> SeedSummary | None:
@@ -143,21 +165,36 @@ def _published(experiment: Experiment, row: ResultRow) -> Published:
     return {**first, **row.more_published}
 
 
-def _published_cell(value: float | None) -> TableCell:
-    return _word(NOT_PUBLISHED) if value is None else TableCell(f"{value:g}")
+def _published_cell(shown: Metric) -> CellMaker:
+    def cell(row: ResultRow, published: Published) -> TableCell:
+        value = published.get(shown.name)
+        return _word(NOT_PUBLISHED) if value is None else TableCell(f"{value:g}")
+
+    return cell
 
 
-def _measured_cell(summary: SeedSummary | None, shown: Metric) -> TableCell:
-    if summary is None or summary.mean[shown.name] is None:
-        return _word(FAILED if summary is not None and summary.errors else NOT_MEASURED)
-    return TableCell(summary.text(shown.name))
+def _measured_cell(shown: Metric, source: str) -> CellMaker:
+    def cell(row: ResultRow, published: Published) -> TableCell:
+        summary = _summary(row, source)
+        if summary is None or summary.mean[shown.name] is None:
+            return _word(FAILED if summary is not None and summary.errors else NOT_MEASURED)
+        return TableCell(summary.text(shown.name))
+
+    return cell
 
 
-def _difference_cell(published: float | None, summary: SeedSummary | None, shown: Metric) -> TableCell:
-    ours = None if summary is None else summary.mean[shown.name]
-    if published is None:
-        return _word(NOT_PUBLISHED)
-    return _word(NOT_MEASURED) if ours is None else TableCell(_signed(shown, ours - published), "difference")
+def _difference_cell(shown: Metric, source: str) -> CellMaker:
+    def cell(row: ResultRow, published: Published) -> TableCell:
+        value, ours = published.get(shown.name), _ours(row, source, shown.name)
+        if value is None:
+            return _word(NOT_PUBLISHED)
+        return _word(NOT_MEASURED) if ours is None else TableCell(_signed(shown, ours - value), "difference")
+
+    return cell
+
+
+def _epsilon_cell(text: Callable[[SeedSummary | None], str], source: str) -> CellMaker:
+    return lambda row, published: _word(text(_summary(row, source)))
 
 
 def _guaranteed(summary: SeedSummary | None) -> str:

@@ -1,4 +1,4 @@
-"""How pages write numbers. A number that does not exist has words that state why, never the same word for two reasons."""
+"""How pages write numbers. Words that stand for a missing number state why it is missing."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def format_measured(value: float | None, shown: Metric) -> str:
 
 def format_heading(text: str) -> str:
     """
-    >>> format_heading("balanced accuracy"), format_heading("RMSE")
-    ('Balanced accuracy', 'RMSE')
+    >>> format_heading("balanced accuracy"), format_heading("RMSE"), format_heading("ε")
+    ('Balanced accuracy', 'RMSE', 'ε')
     """
-    return text[:1].upper() + text[1:]
+    return text[:1].upper() + text[1:] if text[:1].isascii() else text
 
 
 def format_bytes(value: float | None) -> str:

@@ -15,7 +15,7 @@ GLOSSARY = {
     "guaranteed": "An upper bound on ε, computed from the ledger of everything that the nodes have released.",
     "claimed": "The ε of the paper’s own formula. Only the guaranteed ε is an upper bound for this run.",
     "simulated": "The noise is derived from a known seed, so the run shows the guarantee but protects nobody.",
-    "false positive": "The attacker decides that a record was used although it was not.",
+    "false positives": "Cases in which the attacker decides that a record was used although it was not.",
     "lower bound": "An ε that an attack has shown. The true ε is at least as large, with the stated confidence.",
     "trivial predictor": "A predictor that ignores the inputs. A model that is not better has learned nothing useful.",
 }

@@ -61,7 +61,7 @@ def render_graph_page(learner: GraphLearner, names: Sequence[str], vertices: Seq
         },
         statement=statement,
         limitations=_limitations(learner),
-        settings={key: NOT_SET if value == "null" else value for key, value in flat_settings(_settings(learner)).items()},
+        settings=_settings(learner),
     )
 
 
@@ -105,9 +105,10 @@ def _limitations(learner: GraphLearner) -> list[str]:
     ]
 
 
-def _settings(learner: GraphLearner) -> dict[str, Any]:
+def _settings(learner: GraphLearner) -> dict[str, str]:
     method = learner.method_
     values = {each.name: getattr(method, each.name) for each in fields(method) if each.name != "noise"}
     rounded = {key: float(f"{value:.4g}") if isinstance(value, float) else value for key, value in values.items()}
     privacy = {"clip": learner.clip, "epsilon": learner.epsilon, "delta": learner.delta, "seed": learner.seed}
-    return {**rounded, **privacy}
+    flat = flat_settings({**rounded, **privacy})
+    return {key: NOT_SET if value == "null" else value for key, value in flat.items()}

@@ -60,10 +60,10 @@ def simulation_sentence(run: RunRecord) -> str:
 def share_text(share: float) -> str:
     """A probability in per cent, rounded up.
 
-    >>> share_text(0.19951), share_text(1.0)
-    ('20.0 %', '100.0 %')
+    >>> share_text(0.19951).split(), share_text(1.0).split()
+    (['20.0', '%'], ['100.0', '%'])
     """
-    return f"{100 * min(1.0, math.ceil(share * 1000 - 1e-9) / 1000):.1f} %"
+    return f"{100 * min(1.0, math.ceil(share * 1000 - 1e-9) / 1000):.1f}\N{NO-BREAK SPACE}%"
 
 
 def limitations(run: RunRecord) -> list[str]:
