@@ -6,11 +6,13 @@ import warnings
 from functools import cache
 from typing import ClassVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from tacit.algorithms import algorithms
 from tacit.errors import TacitError
-from tacit.graphs import graphs, require
+from tacit.graphs import Graph, graphs, require
 from tacit.networks import Network, Simulated
 from tacit.privacy import SamplingKind, plan, sampling_kinds
 from tacit.runs import Config, Run, UserParts, from_config
@@ -69,14 +71,13 @@ def planned_run(method: Method, sampling: str, relation: str) -> Run:
     batch = {"size": "all"} if sampling == "none" else {"size": _BATCH, "sampling": sampling}
     table = {
         "rounds": _ROUNDS,
-        "graph": {"name": _graph(method), "nodes": _NODES},
         "batch": {**batch, "relation": relation},
         "privacy": {"delta": _DELTA},
         "algorithm": {"name": method.name, **noise, **settings},
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about learning rates and other matters of utility
-        return from_config(Config.parse(table), UserParts(data=_records()))
+        return from_config(Config.parse(table), UserParts(_records(), _shards(), graph=_graph(method)))
 
 
 @cache
@@ -85,16 +86,26 @@ def _records() -> Dataset:
 
 
 @cache
-def _graph(method: Method) -> str:
+def _shards() -> list[npt.NDArray[np.int64]]:
+    return np.array_split(np.arange(len(_records().y)), _NODES)
+
+
+@cache
+def _graph(method: Method) -> Graph:
     own = {key: value for key, value in method.settings if key in algorithms.parameters(method.name)}
     needs = algorithms.build(method.name, own).needs
-    for name in _GRAPHS:
+    for name in _GRAPHS[:-1]:
         try:
-            require(graphs.build(name, {"nodes": _NODES}), *needs, who=method.name)
+            require(_built_graph(name), *needs, who=method.name)
         except TacitError:
             continue
-        return name
-    return _GRAPHS[-1]
+        return _built_graph(name)
+    return _built_graph(_GRAPHS[-1])
+
+
+@cache
+def _built_graph(name: str) -> Graph:
+    return graphs.build(name, {"nodes": _NODES})
 
 
 def _sampling_answer(run: Run, sampling: str, relation: str) -> Answer:
