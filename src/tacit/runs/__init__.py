@@ -58,7 +58,7 @@ from tacit.runs.run_facts import check_intact, code_digests, record_end, record_
 from tacit.runs.run_folder import RunFolder
 from tacit.runs.run_summary import run_size
 from tacit.runs.saved_results import ensure_folder, run_saved
-from tacit.runs.secret_noise import reserve_records
+from tacit.runs.secret_noise import check_secret_noise, reserve_records
 from tacit.runs.verification import Verification, fingerprint, load_private_key, load_public_key, verify
 from tacit.runs.workers import SynchronisedInterrupt, launch_workers
 
@@ -110,6 +110,7 @@ __all__ = [
     "canonical_settings",
     "check_intact",
     "check_names",
+    "check_secret_noise",
     "code_digests",
     "config_schema",
     "config_template",

@@ -38,6 +38,16 @@ def check_records(parts: Sequence[Indices], nodes: Indices, *, repeats: bool = F
 
 
 shards: Registry[list[Indices]] = Registry("sharding", given=("labels", "features", "schema", "nodes"))
+shards.describe_parameters(
+    seed="Seed of the shards; by default the seed of the run.",
+    records="Number of records per node; by default all records are divided.",
+    sizes="Number of records of each node.",
+    ratio="Size of the last shard divided by the size of the first.",
+    per_node="Number of classes per node.",
+    alpha="Parameter of the Dirichlet distribution.",
+    min_records="Least number of records per node.",
+    column="Name of a column with declared categories.",
+)
 
 STABLE_FOR: dict[str, Relation] = {
     "iid": "replace-one",
