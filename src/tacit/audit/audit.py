@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.algorithms import Algorithm
+from tacit.algorithms import Algorithm, Stepper
 from tacit.audit.attack import AttackScores, score_transcripts
 from tacit.audit.canary_task import CANARY_SCALE, canary_task
 from tacit.audit.recording import RecordingNetwork, ReplicatedGraph
@@ -97,9 +97,10 @@ def audit_algorithm(
     graph = ReplicatedGraph(graphs.build("ring", {"nodes": _NODES}), trials)
     algorithm, task.ledger.budget = apply_privacy_target(algorithm, task, graph, privacy)
     network = RecordingNetwork(graph, trials)
-    state = algorithm.start(task, graph)
+    stepper = Stepper(algorithm)
+    state = stepper.start(task, graph)
     for t in range(algorithm.rounds):
-        state = algorithm.round(t, state, task, network)
+        state = stepper.step(t, state, task, network, last=t + 1 == algorithm.rounds)
         progress(t + 1)
     rate = float(algorithm.privacy.sampling(task).rate[0])
     scores = score_transcripts(network.transcripts(), included, rate, algorithm.rounds)

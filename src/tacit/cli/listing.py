@@ -85,19 +85,20 @@ def _one(name: str, registry: Registry[Any] | None, about: str, as_json: bool) -
 def _options(name: str, registry: Registry[Any]) -> dict[str, Any]:
     """The default of each key that a config may have beside `name`, including those of its section."""
     from tacit.graph_learning import CLIP_KEY, graph_methods
-    from tacit.runs import ConfigSection, DropoutKeys, RegularisationKeys, SharingKeys
+    from tacit.runs import ConfigSection, DropoutKeys, MixingKeys, RegularisationKeys, SharingKeys
 
     maker = registry[name]
     hints = get_type_hints(maker if is_dataclass(maker) or not inspect.isclass(maker) else maker.__init__)
     kind = maker if inspect.isclass(maker) else hints["return"]
-    sections: dict[str, type[ConfigSection]] = {
-        "graph": DropoutKeys,
-        "model": RegularisationKeys,
-        "algorithm": SharingKeys,
+    sections: dict[str, tuple[type[ConfigSection], ...]] = {
+        "graph": (DropoutKeys,),
+        "model": (RegularisationKeys,),
+        "algorithm": (SharingKeys, MixingKeys),
     }
-    section = sections.get(registry.kind, ConfigSection)
-    more = {key: each.default for key, each in section.model_fields.items()}
-    unlike = () if getattr(kind, "partial", True) else tuple(SharingKeys.model_fields)
+    keys = sections.get(registry.kind, ())
+    more = {key: each.default for section in keys for key, each in section.model_fields.items()}
+    unlike = [] if getattr(kind, "partial", True) else [*SharingKeys.model_fields]
+    unlike += getattr(kind, "refused_options", ())
     if registry is graph_methods:
         more = {CLIP_KEY: None}
     own = {key: each.default for key, each in registry.options(name).items() if "ndarray" not in str(hints.get(key))}
