@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tacit.algorithms import MixingOptions
+from tacit.algorithms import Algorithm, MixingOptions
 from tacit.errors import TacitError
 from tacit.graph_learning import Signals, reserve_signals
 from tacit.graphs import require
@@ -35,7 +35,7 @@ from tacit.sites.private_state import open_private_state
 from tacit.sites.signals import build_graph_method, is_graph_learning, signal_clip, signal_sources
 from tacit.sites.site_config import SiteConfig
 from tacit.sites.wire import MAX_SEQUENCE
-from tacit.tasks import Dataset, Weighting, datasets
+from tacit.tasks import Dataset, datasets
 
 
 def build_site(site: SiteConfig) -> SiteParts:
@@ -70,7 +70,7 @@ def _training_parts(site: SiteConfig, config: Config) -> TrainingParts:
         name=network.name,
         records=network.records,
     )
-    sizes = _network_sizes(site, algorithm.mixing.weights, len(data.y))
+    sizes = _network_sizes(site, algorithm, len(data.y))
     run = _run_digest(description, data.x.numpy(), data.y.numpy())
     ledger, noise = open_private_state(site.state, run, site.noise_seed)
     nodes, records = np.array([site.node]), [np.arange(len(data.y))]
@@ -151,10 +151,15 @@ def _check_mixings(mixing: MixingOptions) -> None:
         )
 
 
-def _network_sizes(site: SiteConfig, weights: Weighting, records: int) -> npt.NDArray[np.int64] | None:
+def uses_record_counts(algorithm: Algorithm[Any]) -> bool:
+    """Whether a site needs the public number of records of every site."""
+    return algorithm.mixing.weights == "records"
+
+
+def _network_sizes(site: SiteConfig, algorithm: Algorithm[Any], records: int) -> npt.NDArray[np.int64] | None:
     """Return the public number of records of every site, if network.toml has them; `records` are those of this site."""
     declared = site.network_config.records
-    if declared is None and weights == "records":
+    if declared is None and uses_record_counts(algorithm):
         raise TacitError(
             f'algorithm.weights = "records" needs records = N of every entry of [[sites]] in {site.network}'
         )

@@ -14,6 +14,7 @@ import tomli_w
 
 from tacit.errors import TacitError
 from tacit.runs import EXAMPLE_CONFIG, Config, build_graph, from_config, storage
+from tacit.sites.build import uses_record_counts
 from tacit.sites.certificates import CertificateFiles, create_authority, create_site_certificate
 from tacit.sites.hosts import LOCALHOST, assign_hosts, assign_ports
 from tacit.sites.names import AUTHORITY
@@ -99,7 +100,7 @@ def _with_nodes(config: Config, sites: int) -> Config:
 
 
 def _network_table(config: Config, folder: Path) -> tuple[dict[str, Any], Iterator[Arrays], list[int]]:
-    """Return network.toml without the sites, the data of every site and its number of records, if it has records.
+    """Return network.toml without the sites, the data of every site, and its number of records if it is used.
 
     Copy files that it names to `folder`.
     """
@@ -113,12 +114,17 @@ def _network_table(config: Config, folder: Path) -> tuple[dict[str, Any], Iterat
 
 
 def _records(config: Config) -> tuple[dict[str, Any], Iterator[Arrays], list[int]]:
-    """Return the data format, the shards that a simulation of the config would use, and their sizes."""
-    task = from_config(config).task
+    """Return the data format, the shards that a simulation of the config would use, and their sizes if they are used.
+
+    Where the sizes have no effect, sites may replace their data by others without agreeing on them.
+    """
+    run = from_config(config)
+    task = run.task
     data = task.data
     test = {"x_test": data.test_x.numpy(), "y_test": data.test_y.numpy()}
     parts = ({"x": data.x[part].numpy(), "y": data.y[part].numpy(), **test} for part in task.shards)
-    return {"inputs": list(data.inputs), "classes": data.classes}, parts, task.sizes.tolist()
+    sizes = task.sizes.tolist() if uses_record_counts(run.algorithm) else []
+    return {"inputs": list(data.inputs), "classes": data.classes}, parts, sizes
 
 
 def _signals(config: Config) -> tuple[dict[str, Any], Iterator[Arrays], list[int]]:
