@@ -83,8 +83,11 @@ def _algorithm_table(config: Config, table: dict[str, Any]) -> dict[str, Any]:
         table = {key: value for key, value in table.items() if key not in noise}
     if algorithm.partial:
         table = {**table, "local": algorithm.local}
-    if algorithm.mixing.used:  # otherwise a run of an earlier version would differ from the same run of this one
-        table = {**asdict(algorithm.mixing), **table}
+    own = algorithms.parameters(config.algorithm.name)
+    mixing = {key: value for key, value in asdict(algorithm.mixing).items() if key not in own}
+    # Without an option they are left out, so that a run of an earlier version has the same config.
+    table = {key: value for key, value in table.items() if key not in mixing}
+    table |= mixing if algorithm.mixing.used else {}
     if isinstance(compressor := table.get("compressor"), str):
         table = {**table, "compression": {**part_defaults(compressors, compressor), **table.get("compression", {})}}
     return table
