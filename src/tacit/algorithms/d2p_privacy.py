@@ -78,7 +78,8 @@ class D2PPrivacy(PrivacyPlan):
         return max(dyn_d2p_claim(rate, 1 / (scale * shape), delta) for rate, scale in pairs)
 
     def mixing_only_clip(self, t: int) -> Clip | None:
-        return self.algorithm.gradient_clip(t) if self.algorithm.share is None else None
+        mixes_only = self.algorithm.share is None and self.algorithm.mixing.keeps_rounds
+        return self.algorithm.gradient_clip(t) if mixes_only else None
 
     def _scale(self, nodes: Nodes) -> Array:
         if self.algorithm.scale is None:

@@ -93,7 +93,8 @@ class NoisyGradientAlgorithm(Algorithm[S]):
         if self.gradient_clip is None:
             return self
         sensitivity = scatter_nodes(self.sensitivity_factor * task.sensitivity(self.gradient_clip), task.nodes)
-        scale = self.sigma / sensitivity if self.sigma and self.scale is None else self.scale
+        weights = scatter_nodes(task.weights, task.nodes)  # sigma is that of the gradient before it is weighted
+        scale = self.sigma * weights / sensitivity if self.sigma and self.scale is None else self.scale
         return replace(self, sensitivity=sensitivity, scale=scale)
 
     def bound_to(self, task: Task) -> Self:

@@ -8,11 +8,13 @@ from tacit.runs.config import EXAMPLE_CONFIG, Config
 from tacit.runs.config_file import apply_settings, read_toml, setting_texts, setting_value, validate_section
 from tacit.runs.config_schema import config_schema
 from tacit.runs.config_sections import (
+    ALGORITHM_KEYS,
     PART_SECTIONS,
     PYTHON_OBJECT_PREFIX,
     Batch,
     ConfigSection,
     DropoutKeys,
+    MixingKeys,
     NamedPart,
     PrivacyTarget,
     RegularisationKeys,
@@ -63,6 +65,7 @@ from tacit.runs.verification import Verification, fingerprint, load_private_key,
 from tacit.runs.workers import SynchronisedInterrupt, launch_workers
 
 __all__ = [
+    "ALGORITHM_KEYS",
     "DEFAULT_RATIO",
     "DEVIATION",
     "EXAMPLE_CONFIG",
@@ -78,6 +81,7 @@ __all__ = [
     "EvaluatedRun",
     "Evaluator",
     "FinishedRun",
+    "MixingKeys",
     "ModelDescription",
     "ModelPrivacy",
     "NamedPart",

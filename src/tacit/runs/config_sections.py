@@ -17,6 +17,7 @@ from pydantic import (
 
 from tacit.graphs import graphs
 from tacit.privacy import Relation, sampling_kinds
+from tacit.tasks import Weighting
 
 PYTHON_OBJECT_PREFIX = "python: "  # starts the name of a part that was given as an object
 AUTO = "auto"  # the task that fits the targets of the data
@@ -161,6 +162,23 @@ class SharingKeys(ConfigSection):
     share: tuple[str, ...] | None = Field(default=None, description="patterns of the shared parameters")
     local: Literal["private", "exact"] = Field(default="private", description="how the other parameters are trained")
 
+
+class MixingKeys(ConfigSection):
+    """Keys of [algorithm] for mixing methods: what they do with released values beside their update."""
+
+    closing_rounds: int = Field(default=0, ge=0, description="mixings without gradients after the last round")
+    mixings: int = Field(default=1, ge=1, description="mixings per round")
+    momentum: float = Field(default=0.0, ge=0, lt=1, description="heavy-ball momentum β of the steps")
+    weights: Weighting = Field(default="equal", description="weights of the nodes: equal, or by their records")
+    averaging: Literal["none", "ema", "polyak"] = Field(
+        default="none", description="average of a node's own models: none, ema or polyak"
+    )
+    averaging_decay: float = Field(default=0.9, gt=0, lt=1, description="ema: factor of a weight per round")
+    averaging_start: float = Field(default=0.5, ge=0, lt=1, description="polyak: share of rounds before it begins")
+
+
+ALGORITHM_KEYS = (*SharingKeys.model_fields, *MixingKeys.model_fields)
+"""The keys of [algorithm] that belong to no single method."""
 
 DEFAULT_PARTS = {
     "data": NamedPart(name="digits"),

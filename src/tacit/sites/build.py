@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tacit.algorithms import Algorithm, MixingOptions
 from tacit.errors import TacitError
 from tacit.graph_learning import Signals, reserve_signals
 from tacit.graphs import require
@@ -33,6 +34,7 @@ from tacit.sites.parts import GraphLearningParts, SiteParts, TrainingParts
 from tacit.sites.private_state import open_private_state
 from tacit.sites.signals import build_graph_method, is_graph_learning, signal_clip, signal_sources
 from tacit.sites.site_config import SiteConfig
+from tacit.sites.wire import MAX_SEQUENCE
 from tacit.tasks import Dataset, datasets
 
 
@@ -51,6 +53,7 @@ def build_site(site: SiteConfig) -> SiteParts:
 def _training_parts(site: SiteConfig, config: Config) -> TrainingParts:
     check_names(config, UserParts())
     algorithm = build_algorithm(config.algorithm).with_rounds(config.rounds)
+    _check_mixings(algorithm.mixing)
     graph = build_graph(config.graph)
     require(graph, *algorithm.needs, who=algorithm.title)
     data, network = _load_records(site, config.batch), site.network_config
@@ -65,11 +68,23 @@ def _training_parts(site: SiteConfig, config: Config) -> TrainingParts:
         labels=network.data.label_order or None,
         columns=None if data.schema is None else data.schema.to_dict(),
         name=network.name,
+        records=network.records,
     )
+    sizes = _network_sizes(site, algorithm, len(data.y))
     run = _run_digest(description, data.x.numpy(), data.y.numpy())
     ledger, noise = open_private_state(site.state, run, site.noise_seed)
     nodes, records = np.array([site.node]), [np.arange(len(data.y))]
-    task = build_task(config, model, data, records, noise=noise, ledger=ledger, nodes=nodes)
+    task = build_task(
+        config,
+        model,
+        data,
+        records,
+        noise=noise,
+        ledger=ledger,
+        nodes=nodes,
+        weights=algorithm.mixing.weights,
+        network_sizes=sizes,
+    )
     algorithm, budget = apply_privacy_target(algorithm, task, graph, config.privacy)
     ledger.budget = _sufficient(budget, config.rounds)
     reserve_records(task, algorithm, config.privacy.delta, site.population, site.population_budget)
@@ -125,6 +140,35 @@ def _load_records(site: SiteConfig, batch: Batch) -> Dataset:
     ):
         raise _wrong_format(site, f"{data.classes} classes", f"{len(expected.label_order)} classes")
     return data
+
+
+def _check_mixings(mixing: MixingOptions) -> None:
+    """Refuse more mixings in the last round than messages of one round can be numbered."""
+    if mixing.mixings + mixing.closing_rounds >= MAX_SEQUENCE:
+        raise TacitError(
+            f"algorithm.mixings + algorithm.closing_rounds must be below {MAX_SEQUENCE} between sites, got "
+            f"{mixing.mixings + mixing.closing_rounds}"
+        )
+
+
+def uses_record_counts(algorithm: Algorithm[Any]) -> bool:
+    """Whether a site needs the public number of records of every site."""
+    return algorithm.mixing.weights == "records"
+
+
+def _network_sizes(site: SiteConfig, algorithm: Algorithm[Any], records: int) -> npt.NDArray[np.int64] | None:
+    """Return the public number of records of every site, if network.toml has them; `records` are those of this site."""
+    declared = site.network_config.records
+    if declared is None and uses_record_counts(algorithm):
+        raise TacitError(
+            f'algorithm.weights = "records" needs records = N of every entry of [[sites]] in {site.network}'
+        )
+    if declared is not None and declared[site.node] != records:
+        raise TacitError(
+            f"{site.name} has {records} training records, but {site.network} states {declared[site.node]}: correct "
+            "records of [[sites]] at all sites, or remove records of all of them"
+        )
+    return None if declared is None else np.array(declared, np.int64)
 
 
 def _declared(name: str, expected: DataFormat) -> dict[str, Any]:

@@ -37,6 +37,7 @@ class NetworkDescription(ConfigSection):
     format: Literal[1] = 1
     name: str | None = None
     sites: tuple[SiteName, ...] = Field(min_length=1, max_length=10_000)
+    records: tuple[int, ...] | None = None
     rounds: int = Field(ge=1)
     seed: int = Field(ge=0, lt=2**63)
     graph: NamedPart
@@ -75,6 +76,7 @@ class NetworkDescription(ConfigSection):
         columns: dict[str, Any] | None = None,
         vertices: int | None = None,
         name: str | None = None,
+        records: Sequence[int] | None = None,
     ) -> NetworkDescription:
         """Describe a run: its config, the graph and the model built from it, and the format of the data.
 
@@ -86,6 +88,7 @@ class NetworkDescription(ConfigSection):
         table = {
             "name": name,
             "sites": list(sites),
+            "records": records,
             "rounds": config.rounds,
             "seed": config.seed,
             "graph": with_defaults(graphs, config.graph),

@@ -19,10 +19,11 @@ _PATHS = ("path", "test_path")  # parameters that name files
 
 
 class SiteAddress(ConfigSection):
-    """One entry of [[sites]] in network.toml."""
+    """One entry of [[sites]] in network.toml. `records` is the public number of the site's training records."""
 
     name: SiteName = Field(description="name of the site, as in its certificate")
     address: Address = Field(description="host and port at which the other sites reach it")
+    records: int | None = Field(default=None, ge=1, description="public number of its training records")
 
 
 class DataFormat(ConfigSection):
@@ -113,6 +114,12 @@ class NetworkConfig(ConfigSection):
         """The sites' addresses by name."""
         return {site.name: site.address for site in self.sites}
 
+    @property
+    def records(self) -> tuple[int, ...] | None:
+        """The public number of training records of every site; None if network.toml does not have them."""
+        declared = [site.records for site in self.sites if site.records is not None]
+        return tuple(declared) or None
+
     def config(self, data: NamedPart | None = None, sharding: NamedPart | None = None) -> Config:
         """The config of the same run as a simulation, with these data: network.toml does not name them."""
         table = self.model_dump(exclude={"sites", "data"}, exclude_none=True)
@@ -125,6 +132,8 @@ class NetworkConfig(ConfigSection):
             return f"two sites have the name {name}"
         if address := first_duplicate(self.addresses.values()):
             return f"two sites have the address {address}"
+        if self.records is not None and len(self.records) < len(self.sites):
+            return "some sites have records and some do not: set records of every site, or of none"
         if "nodes" in self.graph.parameters:
             return "remove graph.nodes: it is the number of sites"
         if self.privacy.population is not None or self.privacy.population_budget is not None:
@@ -144,6 +153,7 @@ class NetworkConfig(ConfigSection):
         what = f"{self.algorithm.name} learns a {'graph' if graph else 'model'}"
         if missing := [key for key, value in required.items() if value is None]:
             return f"{what}, so {missing[0]} is required"
+        forbidden |= {"sites.records": self.records} if graph else {}
         if extra := [key for key, value in forbidden.items() if value is not None]:
             return f"{what}, so {extra[0]} has no effect: remove it"
         if not graph and (data.labels is None) == (data.classes is None):

@@ -12,7 +12,7 @@ from tacit.graphs import Graph
 from tacit.privacy import Ledger, Noise
 from tacit.runs import Config
 from tacit.sites.description import NetworkDescription
-from tacit.sites.peers import neighbours
+from tacit.sites.peers import neighbours, one_per_round
 from tacit.sites.site_config import SiteConfig
 from tacit.tasks import Task
 
@@ -64,6 +64,10 @@ class SiteParts(ABC):
     def max_message_bytes(self) -> int:
         return _ENVELOPE_BYTES + _VECTORS_PER_MESSAGE * _BYTES_PER_VALUE * self._vector_length
 
+    def graph_time(self, round_: int, sequence: int) -> int:
+        """Return the time of the graph at mixing number `sequence` of a round."""
+        return one_per_round(round_, sequence)
+
     @property
     @abstractmethod
     def tolerates_dropout(self) -> bool:
@@ -84,6 +88,9 @@ class TrainingParts(SiteParts):
 
     algorithm: Algorithm[Any]
     task: Task
+
+    def graph_time(self, round_: int, sequence: int) -> int:
+        return self.algorithm.mixing.graph_time(round_, sequence)
 
     @property
     def tolerates_dropout(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import safetensors.torch
 
+from tacit.algorithms import inner_state
 from tacit.errors import TacitError
 from tacit.runs import Checkpoint, Observer, Row, Run, resolved_config
 from tacit.runs.metrics import Evaluation, computed_once
@@ -33,7 +34,7 @@ class SiteEvaluation(Evaluation):
 
     @computed_once
     def norms(self) -> dict[str, float]:
-        return {name: float(value) for name, value in self.algorithm.norms(self.state).items()}
+        return {name: float(value) for name, value in self.algorithm.norms(inner_state(self.state)).items()}
 
 
 class SiteRun(Run):

@@ -56,6 +56,9 @@ def mixing_rounds(
         return f"no mixing bound is known for whole nodes, the unit of {algorithm.title}"
     if any(release.purpose == RANGES_PURPOSE for release in releases):
         return "the ranges of columns are released as well, for which no mixing bound is known"
+    if not algorithm.mixing.keeps_rounds:
+        options = " and ".join(f"algorithm.{option}" for option in algorithm.mixing.used if option != "weights")
+        return f"no mixing bound is known with {options}; the eavesdropper's bound applies"
     if not declares(algorithm, "mixes_only") or any(
         algorithm.privacy.mixing_only_clip(t) is None for t in range(len(releases))
     ):
