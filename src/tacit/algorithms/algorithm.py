@@ -46,12 +46,16 @@ class Algorithm(ABC, Generic[S]):
             declaration a run that uses such values has no guarantee. Subclasses do not inherit declarations.
         mixes_only: Whether a node stores nothing but the result of mixing, in rounds for which the privacy plan has a
             `mixing_only_clip`.
+        sums_gradients: Whether each released gradient is subtracted from the model once, so that noise which is
+            correlated in time cancels, and the privacy plan uses `PrivacyPlan.gaussian` for these gradients.
         rounds: Number of rounds, the paper's K, T or R; set by the run.
         share: Patterns of the names of the parameters that nodes share; None shares all.
         local: Whether parameters that are not shared learn from gradients with the same noise ("private") or from
             exact ones ("exact").
         ranges_noise: Noise multiplier of the private ranges of columns, which the run releases before round 0; None
             without such columns. Set by the run.
+        bandwidth: Over how many steps the noise is correlated in time, at most; None for independent noise. Set by the
+            run.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("column-stochastic", "connected")
@@ -60,11 +64,13 @@ class Algorithm(ABC, Generic[S]):
     models_are_released: ClassVar[bool] = False
     exact_values_stay_local: ClassVar[bool] = False
     mixes_only: ClassVar[bool] = False
+    sums_gradients: ClassVar[bool] = False
 
     rounds: int = field(default=1, kw_only=True)
     share: tuple[str, ...] | None = field(default=None, kw_only=True)
     local: Literal["private", "exact"] = field(default="private", kw_only=True)
     ranges_noise: float | None = field(default=None, kw_only=True, compare=False)
+    bandwidth: float | None = field(default=None, kw_only=True, compare=False)
 
     @property
     @abstractmethod
@@ -176,4 +182,4 @@ class AlgorithmRegistry(Registry[Algorithm[Any]]):
         return tuple(key for key in getattr(made, "noise_parameters", ()) if key in known)
 
 
-algorithms = AlgorithmRegistry("algorithm", given=("rounds", "scale", "name", "ranges_noise"))
+algorithms = AlgorithmRegistry("algorithm", given=("rounds", "scale", "name", "ranges_noise", "bandwidth"))

@@ -63,6 +63,7 @@ class D2P(Algorithm[PushSumState]):
     models_are_released: ClassVar[bool] = True
     exact_values_stay_local: ClassVar[bool] = True
     mixes_only: ClassVar[bool] = True
+    sums_gradients: ClassVar[bool] = True
     partial: ClassVar[bool] = True
     noise_parameters: ClassVar[tuple[str, ...]] = ("noise_multiplier",)
 

@@ -18,7 +18,7 @@ from tacit.algorithms.algorithm import no_noise_level, select_nodes
 from tacit.algorithms.privacy_plan import Nodes, PrivacyPlan
 from tacit.algorithms.schedules import Geometric
 from tacit.errors import TacitError
-from tacit.privacy import Array, Exact, Gaussian, Mechanism, Release, Sampling, epsilon_to_mu, mu_to_epsilon
+from tacit.privacy import Array, Exact, Mechanism, Release, Sampling, epsilon_to_mu, mu_to_epsilon
 from tacit.tasks import Clip
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ class D2PPrivacy(PrivacyPlan):
         """Return the mechanism of round t."""
         if self.algorithm.noise is None:
             return Exact()
-        return Gaussian(self._scale(nodes) * self.algorithm.noise(t, self.algorithm.rounds))
+        rounds = self.algorithm.rounds
+        return self.gaussian(self._scale(nodes) * self.algorithm.noise(t, rounds), rounds)
 
     def releases(self, t: int, nodes: Nodes, sampling: Sampling) -> list[Release]:
         return [Release(t, "gradient", self.mechanism(t, nodes), sampling)]
@@ -56,8 +57,8 @@ class D2PPrivacy(PrivacyPlan):
 
     def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
         """Return the ε of Eqs 4 and 6 for the node with the largest claim."""
-        if self.algorithm.noise is None:
-            return None
+        if self.algorithm.noise is None or self.algorithm.bandwidth is not None:
+            return None  # the paper claims nothing about noise that is correlated in time
         shape = np.array([self.algorithm.noise(t, self.algorithm.rounds) for t in range(rounds)])
         pairs = set(zip(sampling.rate.tolist(), self._scale(nodes).tolist(), strict=True))
         return max(dyn_d2p_claim(rate, 1 / (scale * shape), delta) for rate, scale in pairs)

@@ -46,6 +46,7 @@ class DPSGD(NoisyGradientAlgorithm[ModelState]):
     needs: ClassVar[tuple[str, ...]] = ("doubly-stochastic", "connected")
     models_are_released: ClassVar[bool] = True
     mixes_only: ClassVar[bool] = True
+    sums_gradients: ClassVar[bool] = True
     name: ClassVar[str] = "DP-SGD"
     norm: ClassVar[Literal["smooth", "l2"]] = "l2"
 
@@ -93,7 +94,7 @@ class DPSGDPrivacy(NoisyGradientPrivacy):
         return sampling.rate * math.sqrt(steps * math.log(1 / delta)) / epsilon / self.sum_sensitivity(sampling)
 
     def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
-        if self.algorithm.sigma == 0:
+        if self.algorithm.sigma == 0 or self.algorithm.bandwidth is not None:
             return None
         multipliers = self.mechanism(0, nodes).multipliers(len(nodes)) * self.sum_sensitivity(sampling)
         pairs = set(zip(sampling.rate.tolist(), multipliers.tolist(), strict=True))

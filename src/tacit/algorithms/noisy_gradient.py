@@ -18,7 +18,7 @@ from tacit.algorithms.algorithm import (
 from tacit.algorithms.privacy_plan import Nodes, PrivacyPlan
 from tacit.errors import TacitError
 from tacit.graphs import Graph
-from tacit.privacy import Array, Exact, Gaussian, Mechanism, Release, Sampling
+from tacit.privacy import Array, Exact, Mechanism, Release, Sampling
 from tacit.tasks import Clip, Task
 
 S = TypeVar("S")
@@ -123,7 +123,8 @@ class NoisyGradientPrivacy(PrivacyPlan):
 
     def mechanism(self, step: int, nodes: Nodes) -> Mechanism:
         """Return the mechanism of gradient number `step`."""
-        return Exact() if self.algorithm.sigma == 0 else Gaussian(self._multipliers(nodes))
+        steps = self.algorithm.rounds * self.algorithm.gradients_per_round
+        return Exact() if self.algorithm.sigma == 0 else self.gaussian(self._multipliers(nodes), steps)
 
     def releases(self, t: int, nodes: Nodes, sampling: Sampling) -> list[Release]:
         return [Release(step, "gradient", self.mechanism(step, nodes), sampling) for step in self.algorithm.steps(t)]

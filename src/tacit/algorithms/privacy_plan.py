@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import TacitError
-from tacit.privacy import Adversary, Array, Eavesdropper, Gaussian, Release, Sampling, Unit
+from tacit.privacy import Adversary, Array, BandedGaussian, Eavesdropper, Gaussian, Mechanism, Release, Sampling, Unit
 from tacit.tasks import RANGES_PURPOSE, Clip, Task
 
 if TYPE_CHECKING:
@@ -77,6 +77,11 @@ class PrivacyPlan:
     def releases(self, t: int, nodes: Nodes, sampling: Sampling) -> list[Release]:
         """Return what the given nodes release in round t, in order; `sampling` is that of `sampling(task)`."""
         return []
+
+    def gaussian(self, multipliers: float | Array, steps: int) -> Mechanism:
+        """Return Gaussian noise for one of the `steps` gradients of the run: independent, or correlated in time."""
+        bandwidth = self.algorithm.bandwidth
+        return Gaussian(multipliers) if bandwidth is None else BandedGaussian(multipliers, bandwidth, steps)
 
     def paper_noise(self, sampling: Sampling, epsilon: float, delta: float) -> Array:
         """The noise scale per node that the paper's own formula gives for a claimed ε."""

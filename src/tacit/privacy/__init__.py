@@ -22,6 +22,7 @@ from tacit.privacy.ledger_facts import LedgerFacts, Mark, read_ledger
 from tacit.privacy.mechanisms import (
     NO_PRIVACY,
     AdditiveNoise,
+    BandedGaussian,
     Exact,
     Gaussian,
     Laplace,
@@ -39,6 +40,7 @@ from tacit.privacy.reservation import Reservation
 from tacit.privacy.sampling import Population, Relation, Sampling, SamplingKind, sampling_kinds
 from tacit.privacy.statement import (
     Privacy,
+    correlation_notes,
     ledger_guarantee,
     no_guarantee_reason,
     outside_parts,
@@ -60,6 +62,7 @@ __all__ = [
     "AdditiveNoise",
     "Adversary",
     "Array",
+    "BandedGaussian",
     "Bounded",
     "Budget",
     "Coalition",
@@ -93,6 +96,7 @@ __all__ = [
     "Unproven",
     "calibrate",
     "calibrate_noise",
+    "correlation_notes",
     "declares",
     "detection_bound",
     "epsilon",

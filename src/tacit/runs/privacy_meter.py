@@ -15,6 +15,7 @@ from tacit.privacy import (
     Array,
     Privacy,
     Release,
+    correlation_notes,
     declares,
     guarantee,
     ledger_guarantee,
@@ -162,7 +163,8 @@ class PrivacyMeter:
         tested = [TESTED_NOTE] if self._holds_out and not planned else []
         note = None if planned else self.task.noise.simulation_note  # a plan holds for secret noise, too
         simulated = [] if note is None else [note]
-        return [*self.algorithm.privacy.notes, *models, *tested, *measured, *outside_parts(lines), *simulated]
+        own = [*self.algorithm.privacy.notes, *correlation_notes(lines)]
+        return [*own, *models, *tested, *measured, *outside_parts(lines), *simulated]
 
     def _plan(self) -> list[Release]:
         privacy = self.algorithm.privacy

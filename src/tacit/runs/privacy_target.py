@@ -9,6 +9,7 @@ from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.privacy import NO_PRIVACY, Budget, calibrate_noise, no_guarantee_reason, plan
 from tacit.runs.config_sections import PrivacyTarget
+from tacit.runs.correlation import check_correlation, correlate_noise
 from tacit.runs.private_ranges import plan_ranges
 from tacit.tasks import Task
 
@@ -27,6 +28,7 @@ def apply_privacy_target(
     algorithm, nodes = _bind(algorithm, task, graph), task.nodes
     sampling, limit = algorithm.privacy.sampling(task.without_records(gradients=False)), target.budget
     algorithm = plan_ranges(algorithm, task, target, sampling.relation)
+    algorithm = correlate_noise(algorithm, sampling, target)
     if target.epsilon is not None:
         if target.calibration == "guaranteed":
             scale = calibrate_noise(algorithm, sampling, target.epsilon, target.delta)
@@ -35,6 +37,7 @@ def apply_privacy_target(
             scale = algorithm.privacy.paper_noise(sampling, target.epsilon, target.delta)
         algorithm = algorithm.with_noise(scatter_nodes(scale, nodes))
     planned = list(algorithm.privacy.releases(0, nodes, sampling))  # also without a limit: missing noise must fail here
+    check_correlation(algorithm, planned)
     if limit is None:
         return algorithm, None
     if not planned:
