@@ -28,6 +28,11 @@ CASES = {
     "dp-norm": {"algorithm": DP_NORM, **UNIT_RECORDS},
     "dp-norm, asynchronous": {"algorithm": {**DP_NORM, "asynchronous": True}, **UNIT_RECORDS},
     "porter": {"algorithm": {"name": "porter"}, "privacy": TARGET},
+    "correlated in time": {
+        "algorithm": {"name": "dp-sgd", "lr": 0.5, "local_steps": 8},
+        "privacy": {**TARGET, "correlation": "time"},
+        "batch": {"size": 8, "sampling": "cyclic"},
+    },
 }
 
 
@@ -75,7 +80,7 @@ class InterruptAfter(Observer):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("case", ["sgp", "lt-admm-dp"])
+@pytest.mark.parametrize("case", ["sgp", "lt-admm-dp", "correlated in time"])
 def test_interrupted_site_resumes(tmp_path, case):
     """The other sites wait for it, and the models are those of an uninterrupted run."""
     config, files = create_six_sites(tmp_path, **CASES[case])
