@@ -15,6 +15,7 @@ from tacit.privacy import BandedGaussian, declares, epsilon_to_mu
 from tacit.runs import verify
 from tacit.threats import analyse_threats
 from tests.runs.cases import assert_same, interrupt_after, small
+from tests.runs.secret_cases import secret
 
 DELTA = 1e-4
 TIME = {"epsilon": 2.0, "delta": DELTA, "correlation": "time"}
@@ -134,6 +135,20 @@ def test_an_extended_run_begins_a_new_sequence(tmp_path):
     batches = run.task.sizes.min() // 16
     mu = math.sqrt(math.ceil(55 / batches)) / releases[0].multipliers.min()
     assert epsilon_to_mu(run.privacy.guaranteed, DELTA) == pytest.approx(mu, rel=1e-6)
+
+
+def test_a_new_key_begins_with_an_epoch(tmp_path):
+    """The key of a run that has ended is erased. A new one has another order of the records and independent noise."""
+    changes = {**CORRELATED, "batch": {**CYCLIC, "size": 41}, "sharding": "iid", "privacy": {**TIME, "budget": 9.0}}
+    del changes["rounds"]
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    assert secret(**changes, out=whole, rounds=14).go().task.sampler.period.tolist() == [7] * 5
+    run = secret(**changes, out=whole, rounds=14, resume=True, extend=7).go()
+    multipliers = next(run.task.ledger.releases()).multipliers
+    assert epsilon_to_mu(run.privacy.guaranteed, DELTA) == pytest.approx(math.sqrt(3) / multipliers.min(), rel=1e-6)
+    secret(**changes, out=part, rounds=13).go()
+    with pytest.raises(TacitError, match="ended within an epoch"):
+        secret(**changes, out=part, rounds=13, resume=True, extend=7)
 
 
 # Verification
