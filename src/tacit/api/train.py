@@ -18,7 +18,7 @@ from tacit.api.parts import GivenParts, Sharding
 from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.privacy import weak_protection
-from tacit.runs import Config, Observer, Run, batch_relation, from_config
+from tacit.runs import Config, Observer, PrivacyTarget, Run, batch_relation, from_config
 from tacit.tasks import Head, Label, Model, Target, fitting_split
 
 if TYPE_CHECKING:
@@ -128,9 +128,7 @@ def train(
     _check_arguments(others, out, resume, extend)
     general = {"seed": seed, "noise": noise, "rounds": rounds, "evaluate_every": evaluate_every}
     batches = {"size": batch, "sampling": sampling, "relation": relation}
-    goal: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "calibration": calibration, "budget": budget}
-    goal |= {"population": population, "population_budget": population_budget, "ranges_epsilon": ranges_epsilon}
-    goal |= {"correlation": correlation, "bandwidth": bandwidth}
+    goal: dict[str, Any] = {key: given for key, given in locals().items() if key in PrivacyTarget.model_fields}
     with python_errors():
         given = GivenParts(model, data, task, algorithm, graph, nodes, sharding)
         if epsilon is None and budget is None:
@@ -139,9 +137,8 @@ def train(
         config = Config.parse({**general, **sections, "batch": batches, "privacy": goal}, "tacit.train")
         _warn_of_weak_protection(config)
         parts = given.objects(adapt_data(data, target, labels, test, fitting_split(batch_relation(config.batch))))
-        followers, folder = adapt_observers(observers, progress), None if out is None else Path(out)
-        how: dict[str, Any] = {"out": folder, "resume": resume, "extend": extend, "observers": followers}
-        return from_config(config, parts, **how, secret_noise=True).go()
+        how: dict[str, Any] = {"out": None if out is None else Path(out), "resume": resume, "extend": extend}
+        return from_config(config, parts, **how, observers=adapt_observers(observers, progress), secret_noise=True).go()
 
 
 _VARIABLE = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
