@@ -38,6 +38,11 @@ CASES = {
         **UNEVEN,
     },
     "partpsp, mixings": {"algorithm": {**PARTPSP, "mixings": 2, "closing_rounds": 2}, **MLP},
+    "correlated in time": {
+        "algorithm": {"name": "dp-sgd", "lr": 0.5, "local_steps": 8},
+        "privacy": {**TARGET, "correlation": "time"},
+        "batch": {"size": 8, "sampling": "cyclic"},
+    },
 }
 
 
@@ -85,7 +90,7 @@ class InterruptAfter(Observer):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("case", ["sgp", "lt-admm-dp", "const-d2p, options"])
+@pytest.mark.parametrize("case", ["sgp", "lt-admm-dp", "const-d2p, options", "correlated in time"])
 def test_interrupted_site_resumes(tmp_path, case):
     """The other sites wait for it, and the models are those of an uninterrupted run."""
     config, files = create_six_sites(tmp_path, **CASES[case])

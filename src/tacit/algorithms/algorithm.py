@@ -53,6 +53,8 @@ class Algorithm(ABC, Generic[S]):
         mixed: Names of the state's tensors that nodes mix, the parameters first: functions of released values and
             public numbers only. Closing mixings send them.
         refused_options: The options of `MixingOptions` that the algorithm does not accept, each with the reason.
+        sums_gradients: Whether each released gradient is subtracted from the model once, so that noise which is
+            correlated in time cancels, and the privacy plan uses `PrivacyPlan.gaussian` for these gradients.
         rounds: Number of rounds, the paper's K, T or R; set by the run.
         share: Patterns of the names of the parameters that nodes share; None shares all.
         local: Whether parameters that are not shared learn from gradients with the same noise ("private") or from
@@ -61,6 +63,8 @@ class Algorithm(ABC, Generic[S]):
             without such columns. Set by the run.
         pairs: The plan of paired noise; None: every node's noise is independent. Set by the run.
         mixing: How often nodes mix, momentum, weights and averages; `Stepper` applies it to the rounds.
+        bandwidth: Over how many steps the noise is correlated in time, at most; None for independent noise. Set by the
+            run.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("column-stochastic", "connected")
@@ -71,6 +75,7 @@ class Algorithm(ABC, Generic[S]):
     mixes_only: ClassVar[bool] = False
     mixed: ClassVar[tuple[str, ...]] = ()
     refused_options: ClassVar[Mapping[str, str]] = NOT_DECLARED
+    sums_gradients: ClassVar[bool] = False
 
     rounds: int = field(default=1, kw_only=True)
     share: tuple[str, ...] | None = field(default=None, kw_only=True)
@@ -78,6 +83,7 @@ class Algorithm(ABC, Generic[S]):
     ranges_noise: float | None = field(default=None, kw_only=True, compare=False)
     pairs: PairPlan | None = field(default=None, kw_only=True, compare=False)
     mixing: MixingOptions = field(default=MixingOptions(), kw_only=True)
+    bandwidth: float | None = field(default=None, kw_only=True, compare=False)
 
     @property
     @abstractmethod
@@ -204,4 +210,6 @@ class AlgorithmRegistry(Registry[Algorithm[Any]]):
         return tuple(key for key in getattr(made, "noise_parameters", ()) if key in known)
 
 
-algorithms = AlgorithmRegistry("algorithm", given=("rounds", "scale", "name", "ranges_noise", "pairs", "mixing"))
+algorithms = AlgorithmRegistry(
+    "algorithm", given=("rounds", "scale", "name", "ranges_noise", "pairs", "mixing", "bandwidth")
+)

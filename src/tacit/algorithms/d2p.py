@@ -66,6 +66,7 @@ class D2P(Algorithm[PushSumState]):
     mixes_only: ClassVar[bool] = True
     mixed: ClassVar[tuple[str, ...]] = ("x", "w")
     refused_options: ClassVar[Mapping[str, str]] = {}
+    sums_gradients: ClassVar[bool] = True
     partial: ClassVar[bool] = True
     noise_parameters: ClassVar[tuple[str, ...]] = ("noise_multiplier",)
 

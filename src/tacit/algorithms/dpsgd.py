@@ -50,6 +50,7 @@ class DPSGD(NoisyGradientAlgorithm[ModelState]):
     mixes_only: ClassVar[bool] = True
     mixed: ClassVar[tuple[str, ...]] = ("x",)
     refused_options: ClassVar[Mapping[str, str]] = {}
+    sums_gradients: ClassVar[bool] = True
     name: ClassVar[str] = "DP-SGD"
     norm: ClassVar[Literal["smooth", "l2"]] = "l2"
 
@@ -101,7 +102,7 @@ class DPSGDPrivacy(NoisyGradientPrivacy):
         return sampling.rate * math.sqrt(steps * math.log(1 / delta)) / epsilon / self.sum_sensitivity(sampling)
 
     def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
-        if self.algorithm.sigma == 0:
+        if self.algorithm.sigma == 0 or self.algorithm.bandwidth is not None:
             return None
         multipliers = self.mechanism(0, nodes).multipliers(len(nodes)) * self.sum_sensitivity(sampling)
         pairs = set(zip(sampling.rate.tolist(), multipliers.tolist(), strict=True))

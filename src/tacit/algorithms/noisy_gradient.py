@@ -124,7 +124,14 @@ class NoisyGradientPrivacy(PrivacyPlan):
 
     def mechanism(self, step: int, nodes: Nodes) -> Mechanism:
         """Return the mechanism of gradient number `step`."""
-        return Exact() if self.algorithm.sigma == 0 else self.gaussian(self._multipliers(nodes), nodes)
+        if self.algorithm.sigma == 0:
+            return Exact()
+        return self.gaussian(self._multipliers(nodes), nodes, self._steps)
+
+    @property
+    def _steps(self) -> int:
+        """The number of noised gradients of the run."""
+        return self.algorithm.rounds * self.algorithm.gradients_per_round
 
     def unit_noise(self, task: Task) -> tuple[Array, Array]:
         if self.refuses_pairs or self.algorithm.sensitivity is None:

@@ -134,7 +134,7 @@ class PrismaPrivacy(NoisyGradientPrivacy):
         factor, ratio = algorithm.sensitivity_factor, 1.0
         if algorithm.sigma:
             ratio = (algorithm.sigma_first or 0.0) / algorithm.sigma * factor
-        return self.gaussian(self._multipliers(nodes), nodes, ratio, 1 / factor)
+        return self.gaussian(self._multipliers(nodes), nodes, self._steps, ratio, 1 / factor)
 
     @property
     def refuses_pairs(self) -> str | None:

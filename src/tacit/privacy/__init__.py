@@ -23,6 +23,7 @@ from tacit.privacy.ledger_facts import LedgerFacts, Mark, read_ledger
 from tacit.privacy.mechanisms import (
     NO_PRIVACY,
     AdditiveNoise,
+    BandedGaussian,
     Exact,
     Gaussian,
     Laplace,
@@ -42,6 +43,7 @@ from tacit.privacy.reservation import Reservation
 from tacit.privacy.sampling import Population, Relation, Sampling, SamplingKind, sampling_kinds
 from tacit.privacy.statement import (
     Privacy,
+    correlation_notes,
     ledger_guarantee,
     no_guarantee_reason,
     outside_parts,
@@ -64,6 +66,7 @@ __all__ = [
     "AdditiveNoise",
     "Adversary",
     "Array",
+    "BandedGaussian",
     "Bounded",
     "Budget",
     "Coalition",
@@ -103,6 +106,7 @@ __all__ = [
     "against_colluders",
     "calibrate",
     "calibrate_noise",
+    "correlation_notes",
     "declares",
     "detection_bound",
     "epsilon",

@@ -10,6 +10,7 @@ from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.privacy import NO_PRIVACY, Budget, calibrate_noise, no_guarantee_reason, plan, solve_pairs
 from tacit.runs.config_sections import PrivacyTarget
+from tacit.runs.correlation import check_correlation, correlate_noise
 from tacit.runs.key_graph import key_edges
 from tacit.runs.private_ranges import plan_ranges
 from tacit.tasks import Task
@@ -34,6 +35,7 @@ def apply_privacy_target(
     algorithm = _bind(algorithm, noised, graph)
     sampling = algorithm.privacy.sampling(noised)
     algorithm = plan_ranges(algorithm, task, target, sampling.relation)
+    algorithm = correlate_noise(algorithm, sampling, target)
     if target.epsilon is not None:
         if target.calibration == "guaranteed":
             scale = calibrate_noise(algorithm, sampling, target.epsilon, target.delta)
@@ -45,6 +47,7 @@ def apply_privacy_target(
         algorithm = _with_pairs(algorithm, noised, graph, target)
     sampling = algorithm.privacy.sampling(seen)
     planned = list(algorithm.privacy.releases(0, nodes, sampling))  # also without a limit: missing noise must fail here
+    check_correlation(algorithm, planned)
     if limit is None:
         return algorithm, None
     if not planned:

@@ -75,7 +75,12 @@ class Permutation(SamplingKind):
 
     @classmethod
     def epoch(cls, step: int, rate: float) -> int | None:
-        return step // max(1, math.floor(1 / rate + 1e-9))
+        return step // cls.batches(rate)
+
+    @classmethod
+    def batches(cls, rate: float) -> int:
+        """Return the number of batches per epoch."""
+        return max(1, math.floor(1 / rate + 1e-9))
 
     @classmethod
     def to_dp_event(cls, dp_accounting: Any, event: Any, rate: float) -> Any:
