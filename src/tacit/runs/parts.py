@@ -188,8 +188,12 @@ def build_task(
     noise: Noise,
     ledger: Ledger | None = None,
     nodes: npt.NDArray[np.int64] | None = None,
+    network_sizes: npt.NDArray[np.int64] | None = None,
 ) -> Task:
-    """The task of the nodes with these shards, with batches as in the config."""
+    """The task of the nodes with these shards, with batches as in the config.
+
+    `network_sizes` are the numbers of records of all nodes, if not all of them are here.
+    """
     task = Task(
         model,
         data,
@@ -202,6 +206,7 @@ def build_task(
         sampling=config.batch.sampling,
         relation=config.batch.relation,
         epochs=config.batch.epochs,
+        network_sizes=network_sizes,
     )
     _warn_of_large_delta(config.privacy.delta, int(task.sizes.min()))
     return task

@@ -17,11 +17,15 @@ _ALL_INTERFACES = "[::]"
 
 
 class CertificatePaths(ConfigSection):
-    """[certificates] of node.toml: the site's certificate and private key, and the authority that it trusts."""
+    """[certificates] of node.toml: the site's certificate and private key, and the authority that it trusts.
+
+    `pair_key` is the site's private key for paired noise.
+    """
 
     certificate: Path
     key: Path
     authority: Path
+    pair_key: Path | None = None
 
 
 class SiteConfig(ConfigSection):
@@ -55,7 +59,9 @@ class SiteConfig(ConfigSection):
             update={
                 "network": folder / written.network,
                 "state": folder / written.state,
-                "certificates": CertificatePaths(**{key: folder / file for key, file in files.model_dump().items()}),
+                "certificates": CertificatePaths(
+                    **{key: folder / file for key, file in files.model_dump(exclude_none=True).items()}
+                ),
                 "data": with_folder(written.data, folder),
             }
         )

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from tacit.errors import TacitError
-from tacit.privacy import Bounded, Draw, Ledger, Noise, Relation, ReleaseContext, Sampling
+from tacit.privacy import Bounded, Draw, Ledger, Noise, PairNoise, Relation, ReleaseContext, Sampling
 from tacit.tasks.clip import Clip
 from tacit.tasks.data import Dataset
 from tacit.tasks.evaluation import Metrics, Predictions, predict_tests
@@ -98,6 +98,7 @@ class Task:
         self.sampler = self._new_sampler(self.sizes, nodes=self.nodes, noise=self.noise)
         self._records = Records(model, data, shards)
         self.draws = 0
+        self.pairs: PairNoise | None = None  # keys shared with nodes elsewhere
         self.on_release: Callable[[int, str, Tensor, npt.NDArray[np.float64]], None] | None = None
         keep_freed_memory()
 
@@ -229,7 +230,7 @@ class Task:
     @property
     def release_context(self) -> ReleaseContext:
         """What a mechanism needs to release values of these nodes."""
-        return ReleaseContext(self.nodes, self.ledger, self.noise, self.on_release)
+        return ReleaseContext(self.nodes, self.ledger, self.noise, self.on_release, self.pairs)
 
     def sensitivity(self, clip: Clip) -> npt.NDArray[np.float64]:
         """Return the sensitivity (n,) of the mean gradient to one record."""
