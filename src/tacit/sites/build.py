@@ -147,8 +147,8 @@ def _network_sizes(site: SiteConfig, records: int) -> npt.NDArray[np.int64] | No
     declared = site.network_config.records
     if declared is not None and declared[site.node] != records:
         raise TacitError(
-            f"{site.name}: the number of training records is not {declared[site.node]}, as {site.network} states: "
-            "correct records of [[sites]] at all sites, or remove it"
+            f"{site.name} has {records} training records, but {site.network} states {declared[site.node]}: correct "
+            "records of [[sites]] at all sites, or remove records of all of them"
         )
     return None if declared is None else np.array(declared, np.int64)
 

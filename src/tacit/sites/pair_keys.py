@@ -26,6 +26,7 @@ from tacit.sites.canonical import canonical_json
 from tacit.sites.description import NetworkDescription
 from tacit.sites.identity import parse_private_key
 from tacit.sites.names import parse_public_key
+from tacit.sites.site_config import SiteConfig
 
 _INFO = b"tacit/pair"
 _KEY_BYTES = 32
@@ -36,7 +37,19 @@ def pair_key_name(site: str) -> str:
     return f"{site}.pair.key"
 
 
-def create_pair_key(path: Path) -> str:
+def create_pair_key(site: SiteConfig) -> tuple[Path, str]:
+    """Create the private key of a site for paired noise; return its file and the public key for network.toml.
+
+    Raises:
+        TacitError: node.toml names no file for it, or the file exists.
+    """
+    path = site.certificates.pair_key
+    if path is None:
+        raise TacitError(f'Set certificates.pair_key in node.toml, such as "{pair_key_name(site.name)}"')
+    return path, write_pair_key(path)
+
+
+def write_pair_key(path: Path) -> str:
     """Create the private key of a site in a new file that only its owner can read; return the public key in base64.
 
     Raises:

@@ -17,7 +17,7 @@ from tacit.runs import EXAMPLE_CONFIG, KEY_GRAPHS, Config, build_graph, from_con
 from tacit.sites.certificates import CertificateFiles, create_authority, create_site_certificate
 from tacit.sites.hosts import LOCALHOST, assign_hosts, assign_ports
 from tacit.sites.names import AUTHORITY
-from tacit.sites.pair_keys import create_pair_key, pair_key_name
+from tacit.sites.pair_keys import pair_key_name, write_pair_key
 from tacit.sites.signals import build_graph_method, is_graph_learning
 from tacit.sites.site_config import SiteConfig
 
@@ -81,7 +81,7 @@ def create_network(
         _create_certificates(part, names, site_hosts)
         paired = config.privacy.noise == "paired"
         for member in members if paired else ():
-            member["public_key"] = create_pair_key(part / member["name"] / pair_key_name(member["name"]))
+            member["public_key"] = write_pair_key(part / member["name"] / pair_key_name(member["name"]))
         _write_toml(part / NETWORK, {**network, "sites": members}, "The same file at every site of the network.")
         for name, host, (port, metrics_port), arrays in zip(names, site_hosts, ports, site_data, strict=True):
             np.savez(part / name / _DATA_FILE, **arrays)
@@ -105,7 +105,7 @@ def _with_nodes(config: Config, sites: int) -> Config:
 
 
 def _network_table(config: Config, folder: Path) -> tuple[dict[str, Any], Iterator[Arrays], list[int]]:
-    """Return network.toml without the sites, the data of every site and its number of records, if it has records.
+    """Return network.toml without the sites, the data of every site, and its number of records if it is used.
 
     Copy files that it names to `folder`.
     """
@@ -122,12 +122,17 @@ def _network_table(config: Config, folder: Path) -> tuple[dict[str, Any], Iterat
 
 
 def _records(config: Config) -> tuple[dict[str, Any], Iterator[Arrays], list[int]]:
-    """Return the data format, the shards that a simulation of the config would use, and their sizes."""
-    task = from_config(config).task
+    """Return the data format, the shards that a simulation of the config would use, and their sizes if they are used.
+
+    Where the sizes have no effect, sites may replace their data by others without agreeing on them.
+    """
+    run = from_config(config)
+    task = run.task
     data = task.data
     test = {"x_test": data.test_x.numpy(), "y_test": data.test_y.numpy()}
     parts = ({"x": data.x[part].numpy(), "y": data.y[part].numpy(), **test} for part in task.shards)
-    return {"inputs": list(data.inputs), "classes": data.classes}, parts, task.sizes.tolist()
+    sizes = task.sizes.tolist() if run.algorithm.pairs is not None else []
+    return {"inputs": list(data.inputs), "classes": data.classes}, parts, sizes
 
 
 def _signals(config: Config) -> tuple[dict[str, Any], Iterator[Arrays], list[int]]:
