@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from tacit.algorithms import Algorithm, MixingOptions
 from tacit.errors import TacitError
 from tacit.graph_learning import Signals, reserve_signals
 from tacit.graphs import require
-from tacit.privacy import Budget, plan
+from tacit.privacy import Budget, KeyedPairNoise, Noise, PairPlan, plan
 from tacit.runs import (
     Batch,
     Config,
@@ -28,8 +29,9 @@ from tacit.runs import (
     check_names,
     reserve_records,
 )
-from tacit.sites.description import NetworkDescription
+from tacit.sites.description import NetworkDescription, PairDescription
 from tacit.sites.network_config import DataFormat
+from tacit.sites.pair_keys import PairKeyFile
 from tacit.sites.parts import GraphLearningParts, SiteParts, TrainingParts
 from tacit.sites.private_state import open_private_state
 from tacit.sites.signals import build_graph_method, is_graph_learning, signal_clip, signal_sources
@@ -58,6 +60,20 @@ def _training_parts(site: SiteConfig, config: Config) -> TrainingParts:
     require(graph, *algorithm.needs, who=algorithm.title)
     data, network = _load_records(site, config.batch), site.network_config
     model = build_model(config, data, algorithm)
+    nodes, records = np.array([site.node]), [np.arange(len(data.y))]
+    new_task = partial(
+        build_task,
+        config,
+        model,
+        data,
+        records,
+        nodes=nodes,
+        weights=algorithm.mixing.weights,
+        network_sizes=_network_sizes(site, algorithm, len(data.y)),
+    )
+    pairs: PairPlan | None = None
+    if config.privacy.noise == "paired":  # its plan is compared with the other sites before the state is opened
+        pairs = apply_privacy_target(algorithm, new_task(noise=Noise.from_seed(0)), graph, config.privacy)[0].pairs
     description = NetworkDescription.of(
         config,
         network.names,
@@ -69,26 +85,20 @@ def _training_parts(site: SiteConfig, config: Config) -> TrainingParts:
         columns=None if data.schema is None else data.schema.to_dict(),
         name=network.name,
         records=network.records,
+        pairs=None if pairs is None else _described_pairs(site, pairs),
     )
-    sizes = _network_sizes(site, algorithm, len(data.y))
     run = _run_digest(description, data.x.numpy(), data.y.numpy())
-    ledger, noise = open_private_state(site.state, run, site.noise_seed)
-    nodes, records = np.array([site.node]), [np.arange(len(data.y))]
-    task = build_task(
-        config,
-        model,
-        data,
-        records,
-        noise=noise,
-        ledger=ledger,
-        nodes=nodes,
-        weights=algorithm.mixing.weights,
-        network_sizes=sizes,
-    )
+    secret = None
+    if pairs is not None and site.noise_seed is None:
+        secret = PairKeyFile.of(site.certificates.pair_key, site.node, pairs, description)
+    ledger, noise, keys = open_private_state(site.state, run, site.noise_seed, secret)
+    task = new_task(noise=noise, ledger=ledger)
+    if secret is not None and keys is not None:
+        task.pair_noise = KeyedPairNoise(site.node, keys.partners)
     algorithm, budget = apply_privacy_target(algorithm, task, graph, config.privacy)
     ledger.budget = _sufficient(budget, config.rounds)
     reserve_records(task, algorithm, config.privacy.delta, site.population, site.population_budget)
-    return TrainingParts(site, site.node, config, description, graph, algorithm, task)
+    return TrainingParts(site, site.node, config, description, graph, algorithm, task, keys)
 
 
 def _graph_learning_parts(site: SiteConfig, config: Config) -> GraphLearningParts:
@@ -102,7 +112,7 @@ def _graph_learning_parts(site: SiteConfig, config: Config) -> GraphLearningPart
         raise _wrong_format(site, f"signals on {checked.d} vertices", f"{network.data.vertices} vertices")
     method.check(checked, graph)
     description = NetworkDescription.of(config, network.names, graph, vertices=checked.d, name=network.name)
-    ledger, noise = open_private_state(site.state, _run_digest(description, checked.clients[0]), site.noise_seed)
+    ledger, noise, _ = open_private_state(site.state, _run_digest(description, checked.clients[0]), site.noise_seed)
     task = Signals([table], clip=clip, nodes=nodes, noise=noise, ledger=ledger)
     limit = privacy.budget or privacy.epsilon
     if limit is not None:
@@ -152,8 +162,8 @@ def _check_mixings(mixing: MixingOptions) -> None:
 
 
 def uses_record_counts(algorithm: Algorithm[Any]) -> bool:
-    """Whether a site needs the public number of records of every site."""
-    return algorithm.mixing.weights == "records"
+    """Whether a site needs the public number of records of every site: for weights, or for paired noise."""
+    return algorithm.mixing.weights == "records" or algorithm.pairs is not None
 
 
 def _network_sizes(site: SiteConfig, algorithm: Algorithm[Any], records: int) -> npt.NDArray[np.int64] | None:
@@ -169,6 +179,11 @@ def _network_sizes(site: SiteConfig, algorithm: Algorithm[Any], records: int) ->
             "records of [[sites]] at all sites, or remove records of all of them"
         )
     return None if declared is None else np.array(declared, np.int64)
+
+
+def _described_pairs(site: SiteConfig, plan: PairPlan) -> PairDescription:
+    network = site.network_config
+    return PairDescription(epoch=network.epoch, plan=plan.digest, public_keys=network.public_keys)
 
 
 def _declared(name: str, expected: DataFormat) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from tacit.algorithms import Algorithm
 from tacit.graph_learning import GraphMethod, Signals
 from tacit.graphs import Graph
-from tacit.privacy import Ledger, Noise
+from tacit.privacy import Ledger, Noise, RatchetedKeys
 from tacit.runs import Config
 from tacit.sites.description import NetworkDescription
 from tacit.sites.peers import neighbours, one_per_round
@@ -84,10 +84,15 @@ class SiteParts(ABC):
 
 @dataclass(frozen=True)
 class TrainingParts(SiteParts):
-    """The parts of a site that trains a model."""
+    """The parts of a site that trains a model.
+
+    Attributes:
+        keys: The keys of its noise, which are erased round by round; None for noise from a seed.
+    """
 
     algorithm: Algorithm[Any]
     task: Task
+    keys: RatchetedKeys | None = None
 
     def graph_time(self, round_: int, sequence: int) -> int:
         return self.algorithm.mixing.graph_time(round_, sequence)

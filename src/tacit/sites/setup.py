@@ -13,11 +13,12 @@ import numpy as np
 import tomli_w
 
 from tacit.errors import TacitError
-from tacit.runs import EXAMPLE_CONFIG, Config, build_graph, from_config, storage
+from tacit.runs import EXAMPLE_CONFIG, KEY_GRAPHS, Config, build_graph, from_config, storage
 from tacit.sites.build import uses_record_counts
 from tacit.sites.certificates import CertificateFiles, create_authority, create_site_certificate
 from tacit.sites.hosts import LOCALHOST, assign_hosts, assign_ports
 from tacit.sites.names import AUTHORITY
+from tacit.sites.pair_keys import pair_key_name, write_pair_key
 from tacit.sites.signals import build_graph_method, is_graph_learning
 from tacit.sites.site_config import SiteConfig
 
@@ -78,11 +79,16 @@ def create_network(
         ]
         for member, count in zip(members, records, strict=False):
             member["records"] = count
-        _write_toml(part / NETWORK, {**network, "sites": members}, "The same file at every site of the network.")
         _create_certificates(part, names, site_hosts)
+        paired = config.privacy.noise == "paired"
+        for member in members if paired else ():
+            member["public_key"] = write_pair_key(part / member["name"] / pair_key_name(member["name"]))
+        _write_toml(part / NETWORK, {**network, "sites": members}, "The same file at every site of the network.")
         for name, host, (port, metrics_port), arrays in zip(names, site_hosts, ports, site_data, strict=True):
             np.savez(part / name / _DATA_FILE, **arrays)
             table = _node_table(name, host, port, metrics_port, noise_seed)
+            if paired:
+                table["certificates"]["pair_key"] = pair_key_name(name)
             _write_toml(part / name / NODE, table, "Settings of this site only.")
             SiteConfig.load(part / name / NODE)
         if not is_graph_learning(config.algorithm):
@@ -110,6 +116,9 @@ def _network_table(config: Config, folder: Path) -> tuple[dict[str, Any], Iterat
     chosen = {key: _with_copied_files(table[key], folder) for key in sections}
     chosen["graph"].pop("nodes")
     general = {key: value for key, value in table.items() if key in ("rounds", "seed", "evaluate_every")}
+    keys = config.privacy.keys
+    if keys is not None and keys not in KEY_GRAPHS:
+        chosen["privacy"]["keys"] = _copy(Path(keys), folder)
     return {"name": config.name or "network", **general, "data": data_format, **chosen}, site_data, records
 
 

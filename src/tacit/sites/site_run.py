@@ -16,7 +16,7 @@ from tacit.runs.metrics import Evaluation, computed_once
 from tacit.sites.journal import Journal
 from tacit.sites.parts import TrainingParts
 from tacit.sites.peers import Peers
-from tacit.sites.resume_checks import JOURNAL, check_journal, first_release_step
+from tacit.sites.resume_checks import JOURNAL, check_journal, check_keys, first_release_step
 from tacit.sites.site_folder import SiteFolder
 from tacit.tasks import Predictions
 
@@ -70,8 +70,9 @@ class SiteRun(Run):
             evaluate_every=parts.config.evaluate_every,
             config=resolved_config(parts.config).as_dict(),
         )
-        self._site, self._journal = site, journal
+        self._site, self._journal, self._keys = site, journal, parts.keys
         self._restore_checkpoint()
+        check_keys(self._keys, self.t, self.rounds, site.state)
         check_journal(self.algorithm.privacy, self.rounds, self.task, journal, self.t, site.state)
         self._allow_repetition()
         folder.begin(self)
@@ -109,6 +110,8 @@ class SiteRun(Run):
         state = {key: value.contiguous().clone() for key, value in self.checkpoint.tensors(title).items()}
         facts = self.checkpoint.facts(title, self.seconds)
         self._journal.save_checkpoint(self.t, json.dumps(facts), safetensors.torch.save(state))
+        if self._keys is not None:  # no round before the checkpoint is ever repeated
+            self._keys.erase_before(self.t)
 
     def _check_not_outdated(self) -> None:
         if self._journal.outdated:
@@ -130,6 +133,8 @@ class SiteRun(Run):
             self.checkpoint = replace(self.checkpoint, t=t)
             self.epsilon_bound = self._bound_until_next_evaluation()
             self._save_checkpoint()
+        if self._keys is not None and self.t < self.rounds:
+            self._keys.begin_round(self.t)
         return self.t < self.rounds  # after `begin`, which replies to messages that are too late
 
     def _measure(self) -> Row:
@@ -139,4 +144,14 @@ class SiteRun(Run):
     def _finish(self) -> None:
         self._check_not_outdated()  # no result may be written from an outdated ledger
         self._save_checkpoint()
+        if self.t >= self.rounds:
+            self._erase_keys()
         super()._finish()
+
+    def _erase_keys(self) -> None:
+        """Erase all keys of a run that has ended: nothing is released with them again."""
+        ledger = self.task.ledger
+        if ledger.journal is not None:
+            ledger.journal.end(ledger.steps)
+        if self._keys is not None:
+            self._keys.erase_all()

@@ -44,7 +44,7 @@ class Permutation(SamplingKind):
         batch = int(self.batch[0])
         shuffle, place = step // self._batches // self.population.reshuffle_every, step % self._batches
         if self._order is None or (shuffle != self._shuffle).any():
-            self._order, self._shuffle = random_keys(self.population, shuffle).argsort(1), shuffle
+            self._order, self._shuffle = random_keys(self.population, shuffle, shuffle=True).argsort(1), shuffle
             self._drawn = {}
         key = place.tobytes()
         if key in self._drawn:
