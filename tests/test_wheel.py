@@ -157,7 +157,7 @@ def test_the_installed_command_trains_verifies_and_predicts(run, tmp_path, envir
     warned = [] if has_pages else [f"{NO_PAGE}, then run: tacit report runs/example"]
     assert [line for line in trained.stderr.splitlines() if "warning" in line] == warned
     assert run("tacit", "verify", "runs/example").stdout.startswith("runs/example: verified\n")
-    run("python", "-c", "import numpy as np; np.savez('new.npz', x=np.zeros((3, 8, 8)))")
+    run("python", "-c", "import numpy as np; np.savez('new.npz', x=np.zeros((3, 1, 8, 8)))")
     predicted = run("tacit", "predict", "runs/example", "new.npz").stdout.splitlines()
     assert len([line for line in predicted if line.isdigit()]) == 3
     assert run("tacit", "report", "runs/example", code=0 if has_pages else 2)
@@ -181,12 +181,12 @@ def test_the_installed_command_finds_its_files_and_names_missing_extras(run, tmp
 
 
 def test_sites_run_from_the_wheel(wheel, metadata, tmp_path):
-    """Two sites with the extra `sites`; protobuf shares its folder with other packages, so it is linked in the end."""
     packages = needed(metadata.get_all("Requires-Dist"), {"sites"}, {})
     environment = create_environment(tmp_path / "environment", wheel, packages)
     env = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "TACIT_DATA")}
-    ended = subprocess.run(
-        [environment / "bin/tacit", "up", "demo", "--sites", "2"], cwd=tmp_path, env=env, capture_output=True, text=True
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert "all 2 sites finished" in ended.stdout
+    (tmp_path / "quick.toml").write_text("rounds = 3\n[privacy]\nepsilon = 3.0\n[graph]\nnodes = 2\n")
+    for args in (["network", "init", "demo", "--sites", "2", "--config", "quick.toml"], ["up", "demo"]):
+        command = [environment / "bin/tacit", *args]
+        ended = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+        assert ended.returncode == 0, ended.stderr
+    assert "all 2 sites finished 3 rounds" in ended.stdout

@@ -4,13 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
-from tacit.algorithms import Algorithm, scatter_nodes
+import numpy as np
+
+from tacit.algorithms import Algorithm, NoNoiseLevel, scatter_nodes
 from tacit.errors import TacitError
 from tacit.graphs import Graph
-from tacit.privacy import NO_PRIVACY, Budget, calibrate_noise, no_guarantee_reason, plan
+from tacit.privacy import NO_PRIVACY, Budget, Sampling, calibrate_noise, no_guarantee_reason, plan
 from tacit.runs.config_sections import PrivacyTarget
 from tacit.runs.private_ranges import plan_ranges
 from tacit.tasks import Task
+
+
+def check_noise_level(algorithm: Algorithm[Any], target: PrivacyTarget) -> None:
+    """Refuse an algorithm without noise and without a target ε, before any data are read.
+
+    Whatever else a plan without records cannot answer is checked by `apply_privacy_target`.
+
+    Raises:
+        NoNoiseLevel: Neither the target nor the algorithm sets the noise.
+    """
+    given = (getattr(algorithm, key, None) for key in algorithm.noise_parameters)
+    if target.epsilon is not None or any(level is not None for level in given):
+        return
+    node, sampling = np.zeros(1, dtype=np.int64), Sampling("none", np.ones(1), "add-remove")
+    try:
+        algorithm.privacy.releases(0, node, sampling)
+    except NoNoiseLevel:
+        raise
+    except Exception:
+        return  # the plan of an algorithm may need what binding to a task computes
 
 
 def apply_privacy_target(
