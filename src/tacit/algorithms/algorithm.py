@@ -166,10 +166,14 @@ class Algorithm(ABC, Generic[S]):
         raise TacitError(f"{self.title} adds no noise: leave out privacy.epsilon, or choose a private algorithm")
 
 
-def no_noise_level(title: str, *parameters: str) -> TacitError:
+class NoNoiseLevel(TacitError):
+    """A private algorithm has neither a target ε nor a noise level."""
+
+
+def no_noise_level(title: str, *parameters: str) -> NoNoiseLevel:
     """The error for an algorithm that is to add noise but has no noise level."""
     keys = " and ".join(f"algorithm.{key}" for key in parameters)
-    return TacitError(f"{title}: no noise level: set privacy.epsilon (Python: epsilon=) or {keys}")
+    return NoNoiseLevel(f"{title}: no noise level: set privacy.epsilon (Python: epsilon=) or {keys}")
 
 
 def check_positive(title: str, **values: float | None) -> None:
