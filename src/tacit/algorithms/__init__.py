@@ -12,6 +12,7 @@ from tacit.algorithms.dpps import DPPS, DPPSState
 from tacit.algorithms.dpps_algorithm import DPPSAlgorithm
 from tacit.algorithms.dpsgd import DPSGD, ModelState, SingleNode, single_node
 from tacit.algorithms.ltadmm import LTADMM, lt_admm
+from tacit.algorithms.noisy_gradient import NoisyGradientAlgorithm
 from tacit.algorithms.partpsp import SGPDP, PartPSP
 from tacit.algorithms.pedfl import PEDFL
 from tacit.algorithms.porter import Porter
@@ -48,6 +49,7 @@ __all__ = [
     "Listed",
     "ModelState",
     "Nodes",
+    "NoisyGradientAlgorithm",
     "PartPSP",
     "Porter",
     "Prisma",

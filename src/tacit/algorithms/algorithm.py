@@ -19,7 +19,7 @@ from tacit.algorithms.privacy_plan import Nodes, PrivacyPlan
 from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.networks import Network
-from tacit.privacy import Array
+from tacit.privacy import Array, PairPlan
 from tacit.registry import Registry
 from tacit.tasks import Task
 
@@ -52,6 +52,7 @@ class Algorithm(ABC, Generic[S]):
             exact ones ("exact").
         ranges_noise: Noise multiplier of the private ranges of columns, which the run releases before round 0; None
             without such columns. Set by the run.
+        pairs: The plan of paired noise; None: every node's noise is independent. Set by the run.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("column-stochastic", "connected")
@@ -65,6 +66,7 @@ class Algorithm(ABC, Generic[S]):
     share: tuple[str, ...] | None = field(default=None, kw_only=True)
     local: Literal["private", "exact"] = field(default="private", kw_only=True)
     ranges_noise: float | None = field(default=None, kw_only=True, compare=False)
+    pairs: PairPlan | None = field(default=None, kw_only=True, compare=False)
 
     @property
     @abstractmethod
@@ -176,4 +178,4 @@ class AlgorithmRegistry(Registry[Algorithm[Any]]):
         return tuple(key for key in getattr(made, "noise_parameters", ()) if key in known)
 
 
-algorithms = AlgorithmRegistry("algorithm", given=("rounds", "scale", "name", "ranges_noise"))
+algorithms = AlgorithmRegistry("algorithm", given=("rounds", "scale", "name", "ranges_noise", "pairs"))

@@ -18,8 +18,8 @@ from tacit.algorithms.algorithm import no_noise_level, select_nodes
 from tacit.algorithms.privacy_plan import Nodes, PrivacyPlan
 from tacit.algorithms.schedules import Geometric
 from tacit.errors import TacitError
-from tacit.privacy import Array, Exact, Gaussian, Mechanism, Release, Sampling, epsilon_to_mu, mu_to_epsilon
-from tacit.tasks import Clip
+from tacit.privacy import Array, Exact, Mechanism, Release, Sampling, epsilon_to_mu, mu_to_epsilon
+from tacit.tasks import Clip, Task
 
 if TYPE_CHECKING:
     from tacit.algorithms.d2p import D2P
@@ -41,7 +41,22 @@ class D2PPrivacy(PrivacyPlan):
         """Return the mechanism of round t."""
         if self.algorithm.noise is None:
             return Exact()
-        return Gaussian(self._scale(nodes) * self.algorithm.noise(t, self.algorithm.rounds))
+        clip = self.algorithm.gradient_clip(t)
+        bound = 1.0 if clip is None else float(clip.bound)
+        return self.gaussian(self._scale(nodes), nodes, self.algorithm.noise(t, self.algorithm.rounds), bound)
+
+    @property
+    def refuses_pairs(self) -> str | None:
+        if self.algorithm.noise is None or self.algorithm.clip is None:
+            return "it adds no noise to clipped gradients"
+        if self.algorithm.share is not None:
+            return "parameters that stay at their node are never mixed, so the noise of pairs would not cancel in them"
+        return None
+
+    def unit_noise(self, task: Task) -> tuple[Array, Array]:
+        if self.refuses_pairs:
+            return super().unit_noise(task)
+        return self._scale(task.nodes), task.sensitivity(Clip(1.0))
 
     def releases(self, t: int, nodes: Nodes, sampling: Sampling) -> list[Release]:
         return [Release(t, "gradient", self.mechanism(t, nodes), sampling)]

@@ -13,7 +13,7 @@ from torch import Tensor
 from tacit.algorithms.algorithm import algorithms, check_positive
 from tacit.algorithms.edges import degrees, sum_over_neighbours
 from tacit.algorithms.noisy_gradient import NoisyGradientAlgorithm, NoisyGradientPrivacy
-from tacit.algorithms.privacy_plan import Nodes
+from tacit.algorithms.privacy_plan import EDGE_VARIABLES_REFUSE_PAIRS, Nodes
 from tacit.graphs import Graph
 from tacit.networks import Network
 from tacit.privacy import Array, Sampling
@@ -116,6 +116,10 @@ class DPADMMPrivacy(NoisyGradientPrivacy):
     """K noised gradients per round and node. Claim: Table II, the noise on ĝ is 2G √(2KR ln(1.25/δ)) / (ε d_i)."""
 
     algorithm: DPADMM
+
+    @property
+    def refuses_pairs(self) -> str | None:
+        return EDGE_VARIABLES_REFUSE_PAIRS
 
     def paper_noise(self, sampling: Sampling, epsilon: float, delta: float) -> Array:
         steps = self.algorithm.rounds * self.algorithm.local_steps

@@ -88,6 +88,10 @@ class DPSGDPrivacy(NoisyGradientPrivacy):
 
     algorithm: DPSGD
 
+    @property
+    def refuses_pairs(self) -> str | None:
+        return "it adds no noise" if self.algorithm.sigma == 0 else None
+
     def paper_noise(self, sampling: Sampling, epsilon: float, delta: float) -> Array:
         steps = self.algorithm.rounds * self.algorithm.local_steps
         return sampling.rate * math.sqrt(steps * math.log(1 / delta)) / epsilon / self.sum_sensitivity(sampling)

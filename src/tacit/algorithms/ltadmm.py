@@ -12,7 +12,7 @@ from torch import Tensor
 from tacit.algorithms.algorithm import algorithms, check_positive
 from tacit.algorithms.edges import EdgeState, degrees, hosted_edges, sum_over_neighbours
 from tacit.algorithms.noisy_gradient import NoisyGradientAlgorithm, NoisyGradientPrivacy
-from tacit.algorithms.privacy_plan import Nodes
+from tacit.algorithms.privacy_plan import EDGE_VARIABLES_REFUSE_PAIRS, Nodes
 from tacit.graphs import Graph, largest_laplacian
 from tacit.networks import Network
 from tacit.privacy import Sampling
@@ -102,6 +102,10 @@ class LTADMMPrivacy(NoisyGradientPrivacy):
     """τ noised gradients per round and node. Claim: Eq. 9 of the paper."""
 
     algorithm: LTADMM
+
+    @property
+    def refuses_pairs(self) -> str | None:
+        return EDGE_VARIABLES_REFUSE_PAIRS
 
     def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
         algorithm = self.algorithm

@@ -18,7 +18,7 @@ from tacit.algorithms.algorithm import (
 from tacit.algorithms.privacy_plan import Nodes, PrivacyPlan
 from tacit.errors import TacitError
 from tacit.graphs import Graph
-from tacit.privacy import Array, Exact, Gaussian, Mechanism, Release, Sampling
+from tacit.privacy import Array, Exact, Mechanism, Release, Sampling
 from tacit.tasks import Clip, Task
 
 S = TypeVar("S")
@@ -123,7 +123,12 @@ class NoisyGradientPrivacy(PrivacyPlan):
 
     def mechanism(self, step: int, nodes: Nodes) -> Mechanism:
         """Return the mechanism of gradient number `step`."""
-        return Exact() if self.algorithm.sigma == 0 else Gaussian(self._multipliers(nodes))
+        return Exact() if self.algorithm.sigma == 0 else self.gaussian(self._multipliers(nodes), nodes)
+
+    def unit_noise(self, task: Task) -> tuple[Array, Array]:
+        if self.refuses_pairs or self.algorithm.sensitivity is None:
+            return super().unit_noise(task)
+        return self._multipliers(task.nodes), self.algorithm.sensitivity
 
     def releases(self, t: int, nodes: Nodes, sampling: Sampling) -> list[Release]:
         return [Release(step, "gradient", self.mechanism(step, nodes), sampling) for step in self.algorithm.steps(t)]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tacit.algorithms.algorithm import algorithms, check_positive
 from tacit.algorithms.compressors import compressors
-from tacit.algorithms.noisy_gradient import NoisyGradientAlgorithm
+from tacit.algorithms.noisy_gradient import NoisyGradientAlgorithm, NoisyGradientPrivacy
 from tacit.graphs import Graph
 from tacit.networks import Network
 from tacit.tasks import Task
@@ -74,6 +74,10 @@ class Porter(NoisyGradientAlgorithm[PorterState]):
     def title(self) -> str:
         return self.name if self.sigma != 0 else "PORTER-GC"
 
+    @property
+    def privacy(self) -> PorterPrivacy:
+        return PorterPrivacy(self)
+
     def start(self, task: Task, graph: Graph) -> PorterState:
         x = task.initial()
         zero = torch.zeros_like(x)
@@ -99,3 +103,16 @@ class Porter(NoisyGradientAlgorithm[PorterState]):
         sent = compress(change, task.noise, task.nodes, t, purpose)
         (received,) = network.mix(t, sent, row_bytes=compress.row_bytes(sent))
         return sent, received
+
+
+@dataclass(frozen=True)
+class PorterPrivacy(NoisyGradientPrivacy):
+    """One noised gradient per round and node. Gradient tracking keeps the sum of v, unless messages are compressed."""
+
+    algorithm: Porter
+
+    @property
+    def refuses_pairs(self) -> str | None:
+        if self.algorithm.sigma == 0:
+            return "it adds no noise"
+        return None if self.algorithm.compressor == "identity" else "compressed messages do not keep the sum"

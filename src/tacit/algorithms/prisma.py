@@ -14,7 +14,7 @@ from tacit.algorithms.privacy_plan import Nodes
 from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.networks import Network
-from tacit.privacy import Bounded, Gaussian, Mechanism
+from tacit.privacy import Bounded, Exact, Mechanism
 from tacit.tasks import Clip, Task
 
 
@@ -121,7 +121,13 @@ class PrismaPrivacy(NoisyGradientPrivacy):
         A target ε gives every round the same noise multiplier. With `sigma`, round 0 has that of `sigma_first`.
         """
         algorithm, usual = self.algorithm, super().mechanism(step, nodes)
-        if step > 0 or not algorithm.sigma or not isinstance(usual, Gaussian):
+        if step > 0 or isinstance(usual, Exact):
             return usual
-        ratio = (algorithm.sigma_first or 0.0) / algorithm.sigma * algorithm.sensitivity_factor
-        return Gaussian(usual.noise_multiplier * ratio)
+        factor, ratio = algorithm.sensitivity_factor, 1.0
+        if algorithm.sigma:
+            ratio = (algorithm.sigma_first or 0.0) / algorithm.sigma * factor
+        return self.gaussian(self._multipliers(nodes), nodes, ratio, 1 / factor)
+
+    @property
+    def refuses_pairs(self) -> str | None:
+        return "it adds no noise" if self.algorithm.sigma == 0 else None

@@ -15,6 +15,7 @@ from tacit.privacy.adversary import Adversary, Coalition, Eavesdropper, MetricRe
 from tacit.privacy.attack_bounds import FALSE_ALARMS, detection_bound, guess_bound, trade_off_bound, trade_off_corners
 from tacit.privacy.bounded import Bounded, ReleaseContext
 from tacit.privacy.budget import Budget
+from tacit.privacy.colluders import against_colluders, epsilons_against
 from tacit.privacy.declarations import declares
 from tacit.privacy.gdp import epsilon_to_mu, mu_to_epsilon
 from tacit.privacy.ledger import Ledger
@@ -26,10 +27,12 @@ from tacit.privacy.mechanisms import (
     Gaussian,
     Laplace,
     Mechanism,
+    Paired,
     PrivacyLoss,
     Unproven,
     mechanisms,
 )
+from tacit.privacy.pair_plan import PairPlan, solve_pairs
 from tacit.privacy.planning import PlansReleases, calibrate_noise, plan, plan_of_round
 from tacit.privacy.private_files import read_bytes, write_private_file
 from tacit.privacy.recorded_runs import RecordedRun, RecordsTotal, total_of_runs
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
     from tacit.privacy.draws import Draw
     from tacit.privacy.noise import Noise
     from tacit.privacy.noise_key import NOISE_KEY_FILE, erase_noise, first_step_of_key, is_erased, open_noise
+    from tacit.privacy.pair_noise import DerivedPairNoise, KeyedPairNoise, PairNoise
     from tacit.privacy.release_journal import ReleaseJournal
 
 __all__ = [
@@ -63,10 +67,12 @@ __all__ = [
     "Bounded",
     "Budget",
     "Coalition",
+    "DerivedPairNoise",
     "Draw",
     "Eavesdropper",
     "Exact",
     "Gaussian",
+    "KeyedPairNoise",
     "Laplace",
     "Ledger",
     "LedgerFacts",
@@ -75,6 +81,9 @@ __all__ = [
     "MetricReader",
     "ModelHolder",
     "Noise",
+    "PairNoise",
+    "PairPlan",
+    "Paired",
     "PlansReleases",
     "Population",
     "Privacy",
@@ -91,6 +100,7 @@ __all__ = [
     "SamplingKind",
     "Unit",
     "Unproven",
+    "against_colluders",
     "calibrate",
     "calibrate_noise",
     "declares",
@@ -99,6 +109,7 @@ __all__ = [
     "epsilon_lower_bound",
     "epsilon_per_run",
     "epsilon_to_mu",
+    "epsilons_against",
     "erase_noise",
     "first_step_of_key",
     "guarantee",
@@ -118,6 +129,7 @@ __all__ = [
     "rounded_down",
     "rounded_up",
     "sampling_kinds",
+    "solve_pairs",
     "total_of_runs",
     "trade_off_bound",
     "trade_off_corners",
@@ -130,6 +142,7 @@ _NEEDS_TORCH = {
     "Draw": "draws",
     "Noise": "noise",
     "ReleaseJournal": "release_journal",
+    **dict.fromkeys(["DerivedPairNoise", "KeyedPairNoise", "PairNoise"], "pair_noise"),
     **dict.fromkeys(["NOISE_KEY_FILE", "erase_noise", "first_step_of_key", "is_erased", "open_noise"], "noise_key"),
 }
 

@@ -48,7 +48,7 @@ from tacit.runs.prediction import (
     write_model,
 )
 from tacit.runs.privacy_meter import TESTED_NOTE, PrivacyMeter, finite_or_none
-from tacit.runs.privacy_target import apply_privacy_target
+from tacit.runs.privacy_target import DEFAULT_RATIO, apply_privacy_target
 from tacit.runs.private_ranges import released_ranges
 from tacit.runs.progress import ProgressBar, progress_counter
 from tacit.runs.recorded_facts import RecordedFacts
@@ -58,11 +58,12 @@ from tacit.runs.run_facts import check_intact, code_digests, record_end, record_
 from tacit.runs.run_folder import RunFolder
 from tacit.runs.run_summary import run_size
 from tacit.runs.saved_results import ensure_folder, run_saved
-from tacit.runs.secret_noise import reserve_records
+from tacit.runs.secret_noise import check_secret_noise, reserve_records
 from tacit.runs.verification import Verification, fingerprint, load_private_key, load_public_key, verify
 from tacit.runs.workers import SynchronisedInterrupt, launch_workers
 
 __all__ = [
+    "DEFAULT_RATIO",
     "DEVIATION",
     "EXAMPLE_CONFIG",
     "EXPORT_SUFFIXES",
@@ -109,6 +110,7 @@ __all__ = [
     "canonical_settings",
     "check_intact",
     "check_names",
+    "check_secret_noise",
     "code_digests",
     "config_schema",
     "config_template",

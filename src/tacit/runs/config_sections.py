@@ -90,6 +90,7 @@ class PrivacyTarget(ConfigSection):
 
     Without `budget`, a guaranteed `epsilon` is also the budget. `population_budget` is for all runs on a `population`.
     `ranges_epsilon` is the part of `epsilon` for the release of private ranges of columns, by default a tenth of it.
+    With paired noise, `epsilon` holds against an eavesdropper who colludes with any `colluders` nodes.
     """
 
     epsilon: PositiveEpsilon = Field(default=None, description="the ε for which the noise is calibrated")
@@ -107,6 +108,28 @@ class PrivacyTarget(ConfigSection):
     ranges_epsilon: PositiveEpsilon = Field(
         default=None, description="the part of epsilon for private ranges of columns", examples=[0.3]
     )
+    noise: Literal["independent", "paired"] = Field(
+        default="independent", description="independent, or paired: noise that cancels between nodes that share a key"
+    )
+    colluders: int | None = Field(
+        default=None, ge=0, description="paired noise: nodes that may collude; default: a quarter of all", examples=[5]
+    )
+    ratio: float | None = Field(
+        default=None, gt=0, description="paired noise: variance of a pair ÷ that of a node; default: 3", examples=[3.0]
+    )
+    keys: str | None = Field(
+        default=None,
+        description="paired noise: which nodes share keys: complete, regular, graph or a file with two nodes per line; "
+        "default: complete up to 64 nodes, else regular",
+        examples=["complete"],
+    )
+
+    @model_validator(mode="after")
+    def _keys_of_paired_noise(self) -> PrivacyTarget:
+        given = [key for key in ("colluders", "ratio", "keys") if getattr(self, key) is not None]
+        if given and self.noise != "paired":
+            raise ValueError(f'{given[0]} has an effect only with noise = "paired"')
+        return self
 
 
 class CostModel(ConfigSection):

@@ -21,8 +21,8 @@ _PATHS = ("path", "test_path")  # parameters that name files
 class SiteAddress(ConfigSection):
     """One entry of [[sites]] in network.toml."""
 
-    name: SiteName
-    address: Address
+    name: SiteName = Field(description="name of the site, as in its certificate")
+    address: Address = Field(description="host and port at which the other sites reach it")
 
 
 class DataFormat(ConfigSection):
@@ -33,12 +33,16 @@ class DataFormat(ConfigSection):
     labels and scaling follow. Graph learning needs `vertices` only.
     """
 
-    inputs: tuple[Annotated[int, Field(ge=1)], ...] | None = Field(default=None, min_length=1)
-    labels: tuple[Label, ...] | None = Field(default=None, min_length=2)
-    classes: int | None = Field(default=None, ge=2)
-    columns: dict[str, Any] | None = None
-    missing: Missing | None = None
-    vertices: int | None = Field(default=None, ge=2)
+    inputs: tuple[Annotated[int, Field(ge=1)], ...] | None = Field(
+        default=None, min_length=1, description="shape of a record"
+    )
+    labels: tuple[Label, ...] | None = Field(
+        default=None, min_length=2, description="labels, in the order of the class numbers"
+    )
+    classes: int | None = Field(default=None, ge=2, description="number of classes, if labels are 0 to classes − 1")
+    columns: dict[str, Any] | None = Field(default=None, description="columns of a table: docs/tables.md")
+    missing: Missing | None = Field(default=None, description="what a missing cell of a table becomes")
+    vertices: int | None = Field(default=None, ge=2, description="number of vertices; for graph learning only")
 
     @cached_property
     def table_schema(self) -> TableSchema | None:
@@ -71,17 +75,17 @@ class NetworkConfig(ConfigSection):
     tacit.errors.TacitError: unknown key of [sites] in network.toml "adress"; did you mean "address"?
     """
 
-    name: str = Field(pattern=r"^[\w\-. ]*\w$")
-    rounds: int = Field(ge=1)
-    seed: int = Field(default=0, ge=0, lt=2**63)
-    evaluate_every: int | None = Field(default=None, ge=1)
-    data: DataFormat
-    graph: NamedPart
-    algorithm: NamedPart
-    model: NamedPart | None = None
-    batch: Batch | None = None
-    privacy: PrivacyTarget = PrivacyTarget()
-    sites: tuple[SiteAddress, ...] = Field(min_length=1)
+    name: str = Field(pattern=r"^[\w\-. ]*\w$", description="name of the network")
+    rounds: int = Field(ge=1, description="number of rounds")
+    seed: int = Field(default=0, ge=0, lt=2**63, description="seed of public random numbers, not of the noise")
+    evaluate_every: int | None = Field(default=None, ge=1, description="rounds between two evaluations")
+    data: DataFormat = Field(description="the format of the data of every site")
+    graph: NamedPart = Field(description="which sites send messages to which; without nodes")
+    algorithm: NamedPart = Field(description="the method; its other keys are parameters")
+    model: NamedPart | None = Field(default=None, description="the model of every site; not for graph learning")
+    batch: Batch | None = Field(default=None, description="the records of one step")
+    privacy: PrivacyTarget = Field(default=PrivacyTarget(), description="the privacy to guarantee")
+    sites: tuple[SiteAddress, ...] = Field(min_length=1, description="the sites; the first is node 0, and so on")
 
     @classmethod
     def parse(cls, table: Mapping[str, Any], where: str = "network.toml") -> NetworkConfig:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from tacit.errors import TacitError
-from tacit.privacy import Bounded, Draw, Ledger, Noise, Relation, ReleaseContext, Sampling
+from tacit.privacy import Bounded, Draw, Ledger, Noise, PairNoise, Relation, ReleaseContext, Sampling
 from tacit.tasks.clip import Clip
 from tacit.tasks.data import Dataset
 from tacit.tasks.evaluation import Metrics, Predictions, predict_tests
@@ -23,7 +23,7 @@ from tacit.tasks.model import Model
 from tacit.tasks.records import Records, checked_dtype, refuse_gradient
 from tacit.tasks.sampling import Sampler
 from tacit.tasks.sensitivity import mean_gradient_sensitivity
-from tacit.tasks.shards import check_disjoint
+from tacit.tasks.shards import check_records
 
 
 class Task:
@@ -46,6 +46,7 @@ class Task:
         dtype: The precision of parameters and gradients.
         public: Public randomness, the same at every node of the network; None: that of seed 0.
         repeats: Whether a record may stand in several places. Only for audits: a guarantee is for records in one place.
+        network_sizes: The public number of records of every node of the network; None: that of the hosted nodes.
 
     Raises:
         TacitError: If a shard is empty, a record stands in two places, or an argument is not valid.
@@ -77,6 +78,7 @@ class Task:
         dtype: torch.dtype = torch.float32,
         public: Noise | None = None,
         repeats: bool = False,
+        network_sizes: npt.NDArray[np.int64] | None = None,
     ) -> None:
         self.model, self.dtype = model, checked_dtype(dtype)
         self.nodes = np.arange(len(shards)) if nodes is None else nodes
@@ -84,21 +86,20 @@ class Task:
         self.public = public or Noise.from_seed(0)
         self.ledger = Ledger() if ledger is None else ledger
         self.sizes = np.array([len(shard) for shard in shards], np.int64)
-        if self.sizes.min() < 1:
-            empty = self.nodes[self.sizes.argmin()]
-            raise TacitError(f"node {empty} has no records; use fewer nodes or another sharding")
+        check_records(shards, self.nodes, repeats=repeats)
         with refuse_mismatch(declared=data.declared):
             self.head = model.head(data.inputs, data.target, tokens=data.tokens)
-        if not repeats:
-            check_disjoint(shards)
         self._with_same_settings = partial(
             Task, batch=batch, sampling=sampling, relation=relation, epochs=epochs, dtype=dtype, repeats=repeats
         )
         self.n, self.d = len(shards), model.d  # the numbers of hosted nodes and of parameters
-        self.sampler = Sampler(self.sizes, batch, sampling, self.nodes, self.noise, relation, epochs)
+        self.network_sizes = self.sizes if network_sizes is None else network_sizes
+        self._new_sampler = partial(Sampler, batch=batch, kind=sampling, relation=relation, epochs=epochs)
+        self.sampler = self._new_sampler(self.sizes, nodes=self.nodes, noise=self.noise)
         self._records = Records(model, data, shards)
         self.draws = 0
         self.on_release: Callable[[int, str, Tensor, npt.NDArray[np.float64]], None] | None = None
+        self.pair_noise: PairNoise | None = None  # of nodes elsewhere; None: derived from the noise
         keep_freed_memory()
 
     @property
@@ -112,11 +113,9 @@ class Task:
         return self._records.shards
 
     def host(self, rows: Sequence[int], ledger: Ledger | None = None) -> Task:
-        """Return a task that hosts only some of the nodes, as a separate process would, without shared mutable state.
+        """Return a task that hosts only the nodes in `rows`, as a separate process would, without shared mutable state.
 
-        Args:
-            rows: The rows of the nodes to host.
-            ledger: The ledger of the new task, in the same run; None: another run, with new secret noise.
+        `ledger` is its ledger in the same run; None: another run, with new secret noise.
         """
         same_noise = ledger is not None or self.noise.simulated
         return self._with_same_settings(
@@ -126,13 +125,13 @@ class Task:
             public=self.public,
             ledger=ledger,
             nodes=self.nodes[list(rows)],
+            network_sizes=self.network_sizes,
         )
 
     def without_records(self, *, gradients: bool = True) -> Task:
-        """Return the task as an algorithm sees it: it has `gradient`, but no data, shards or draws.
+        """Return the task as an algorithm sees it: it has no data, shards or draws.
 
-        Args:
-            gradients: Whether gradients can be computed. They cannot before a run begins (`Algorithm.bind`).
+        It has `gradient` unless `gradients` is False, as it is before a run begins (`Algorithm.bind`).
         """
         seen = copy.copy(self)
         del seen.__dict__["_records"]
@@ -165,6 +164,13 @@ class Task:
         """
         drawn = self.sampler.sampling
         return drawn if self.model.bounded == self.d else Sampling("none", np.ones(self.n), drawn.relation)
+
+    def of_network(self) -> Task:
+        """Return the public facts of all nodes of the network as a task without records, whoever hosts the nodes."""
+        seen = self.without_records(gradients=False)
+        seen.nodes, seen.sizes, seen.n = np.arange(len(self.network_sizes)), self.network_sizes, len(self.network_sizes)
+        seen.sampler = self._new_sampler(seen.sizes, nodes=seen.nodes, noise=self.public).without_draws()
+        return seen
 
     def gradient(
         self,
@@ -210,9 +216,7 @@ class Task:
         )
 
     def limit_smoothness(self, smoothness: float) -> bool:
-        """Make every record's loss `smoothness`-smooth, up to rounding, by scaling down longer records.
-
-        Each record is scaled by itself, so no record affects another one.
+        """Make every record's loss `smoothness`-smooth, up to rounding, by scaling down longer records, each by itself.
 
         Returns:
             Whether this is enforced. It is not if the model's smoothness is unknown; it is then an assumption.
@@ -226,18 +230,14 @@ class Task:
     @property
     def release_context(self) -> ReleaseContext:
         """What a mechanism needs to release values of these nodes."""
-        return ReleaseContext(self.nodes, self.ledger, self.noise, self.on_release)
+        return ReleaseContext(self.nodes, self.ledger, self.noise, self.on_release, self.pair_noise)
 
     def sensitivity(self, clip: Clip) -> npt.NDArray[np.float64]:
         """Return the sensitivity (n,) of the mean gradient to one record."""
-        exact_parameters = self.model.bounded < self.d
-        return mean_gradient_sensitivity(clip, self.sampler, self.sizes, exact_parameters=exact_parameters)
+        return mean_gradient_sensitivity(clip, self.sampler, self.sizes, exact_parameters=self.model.bounded < self.d)
 
     def full_gradient(self, params: Tensor) -> Tensor:
-        """Return ∇f_i (n, d) over all records of each node, at one parameter vector (d,).
-
-        This is a measurement for experiments. It has no privacy protection.
-        """
+        """Return ∇f_i (n, d) over all records at one parameter vector (d,): a measurement, without protection."""
         return self._records.gradient_sum(params.repeat(self.n, 1), self._records.all_of_each_node(self.dtype), None)
 
     def evaluate(self, params: Tensor) -> Metrics:

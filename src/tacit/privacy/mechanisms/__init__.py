@@ -12,6 +12,7 @@ from tacit.privacy.mechanisms.exact import Exact
 from tacit.privacy.mechanisms.gaussian import Gaussian
 from tacit.privacy.mechanisms.laplace import Laplace
 from tacit.privacy.mechanisms.loss import NO_PRIVACY, PrivacyLoss
+from tacit.privacy.mechanisms.paired import Paired
 from tacit.privacy.mechanisms.unproven import Unproven
 from tacit.registry import discover
 
@@ -25,6 +26,7 @@ __all__ = [
     "Laplace",
     "LedgerFields",
     "Mechanism",
+    "Paired",
     "PrivacyLoss",
     "Unproven",
     "check_registered",

@@ -57,8 +57,8 @@ class Mechanism(ABC):
         """Return noise ÷ sensitivity (n,), one entry per hosted node; 0 means no noise."""
 
     @abstractmethod
-    def with_multipliers(self, multipliers: Array) -> Self:
-        """Return the same mechanism with other noise multipliers."""
+    def with_multipliers(self, multipliers: Array) -> Mechanism:
+        """Return a mechanism with the same privacy loss and other noise multipliers."""
 
     @abstractmethod
     def to_ledger(self, n: int) -> LedgerFields:
