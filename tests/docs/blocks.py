@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/README.md", "notebooks/README.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 
 # Languages of blocks. A block with another language is only allowed if it has a title.
 PYTHON, CONSOLE, TOML, TEXT = "python", "console", "toml", "text"
