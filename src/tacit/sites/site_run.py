@@ -142,11 +142,15 @@ class SiteRun(Run):
         return super()._measure()
 
     def _finish(self) -> None:
-        self._check_not_outdated()  # no result may be written from an outdated ledger
-        self._save_checkpoint()
-        if self.t >= self.rounds:
-            self._erase_keys()
-        super()._finish()
+        try:
+            self._check_not_outdated()  # no result may be written from an outdated ledger
+            self._save_checkpoint()
+            if self.t >= self.rounds:
+                self._erase_keys()
+            super()._finish()
+        finally:
+            if self.task.ledger.journal is not None:
+                self.task.ledger.journal.close()
 
     def _erase_keys(self) -> None:
         """Erase all keys of a run that has ended: nothing is released with them again."""
