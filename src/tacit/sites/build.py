@@ -56,6 +56,11 @@ def _training_parts(site: SiteConfig, config: Config) -> TrainingParts:
     check_names(config, UserParts())
     algorithm = build_algorithm(config.algorithm).with_rounds(config.rounds)
     _check_mixings(algorithm.mixing)
+    if config.privacy.correlation == "time" and site.noise_seed is None:
+        raise TacitError(
+            'privacy.correlation = "time" cannot be used between sites with secret noise: the noise of a step depends '
+            "on earlier steps, whose keys a site erases. Remove it"
+        )
     graph = build_graph(config.graph)
     require(graph, *algorithm.needs, who=algorithm.title)
     data, network = _load_records(site, config.batch), site.network_config
