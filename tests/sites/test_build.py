@@ -92,8 +92,7 @@ def test_sites_draw_the_batches_of_the_simulation(tmp_path):
 def test_noise_that_depends_on_erased_keys_is_refused(three_sites, tmp_path):
     shutil.copytree(three_sites, tmp_path / "net")
     network = tmp_path / "net" / "network.toml"
-    text = network.read_text().replace("[privacy]", '[privacy]\ncorrelation = "time"')
-    network.write_text(text.replace('sampling = "poisson"', 'sampling = "cyclic"'))
+    network.write_text(network.read_text().replace('correlation = "none"', 'correlation = "time"'))
     node = SiteConfig.load(tmp_path / "net" / "site-1" / "node.toml")
     assert node.noise_seed is None
     with pytest.raises(TacitError, match="whose keys a site erases"):
