@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from tacit import tables
 from tacit.comparisons import Comparison, table_of
 from tacit.privacy import rounded_up
 from tacit.runs.metrics import Metric, headline_metrics
+from tacit.tables import csv, latex
 
 Row = Mapping[str, Any]
 
@@ -92,7 +92,7 @@ def _number(main: Metric, row: Row, seeds: int) -> str:
 
 def _downloads(comparison: Comparison) -> list[Download]:
     frame = comparison.frame
-    files = {"LaTeX": ("table.tex", tables.latex(frame)), "CSV": ("table.csv", tables.csv(frame))}
+    files = {"LaTeX": ("table.tex", latex(frame)), "CSV": ("table.csv", csv(frame))}
     return [
         Download(label, name, f"data:text/plain;charset=utf-8,{quote(text + chr(10))}")
         for label, (name, text) in files.items()
