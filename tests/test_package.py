@@ -25,7 +25,11 @@ class Blocker(MetaPathFinder):
 
 sys.meta_path.insert(0, Blocker())
 """
-HIDDEN = ("grpc", "google.protobuf", "prometheus_client", "pooch", "onnx", "mlflow", "wandb", "tensorboard")
+HIDDEN = (
+    *("grpc", "google.protobuf", "prometheus_client", "pooch", "onnx", "mlflow", "wandb", "tensorboard"),
+    *("plotly", "jinja2", "markupsafe", "pyarrow", "matplotlib", "dp_accounting"),
+)
+NO_PAGE = 'Report pages need plotly, which is not installed: pip install "tacit[report]"'
 COMMAND = "\nfrom tacit.cli import main\nmain()"
 
 
@@ -50,7 +54,7 @@ def test_version_is_the_same_everywhere():
 
 
 def test_extras_have_the_expected_names_and_dev_has_them_all():
-    assert {"sites", "data", "onnx", "trackers", "parquet", "plots", "dev"} <= set(EXTRAS)
+    assert {"sites", "report", "data", "onnx", "trackers", "parquet", "plots", "dev"} <= set(EXTRAS)
     (own,) = [each for each in EXTRAS["dev"] if each.startswith("tacit[")]
     assert set(own[len("tacit[") : -1].split(",")) == set(EXTRAS) - {"dev", "bench"}
 
@@ -61,7 +65,7 @@ def test_every_extra_that_an_error_names_exists():
         text = path.read_text()
         named |= set(re.findall(r'pip install \\?"tacit\[([\w-]+)\]', text))
         named |= set(re.findall(r'require_extra\("([\w-]+)"', text))
-    assert {"sites", "data", "onnx", "parquet", "trackers"} <= named <= set(EXTRAS)
+    assert {"sites", "report", "data", "onnx", "parquet", "trackers"} <= named <= set(EXTRAS)
 
 
 def test_training_works_without_extras(tmp_path):
@@ -80,16 +84,41 @@ except ImportError as error:
     lines = ended.stdout.splitlines()
     assert lines[0] == "MissingExtra True"
     assert any(line.startswith("Guaranteed (simulated) ε = ") for line in lines)
-    assert all((tmp_path / folder / "report.html").is_file() for folder in ("run", "runs/example"))
+    assert "Results: runs/example" in lines
+    assert not list(tmp_path.rglob("report.html"))
+    assert all((tmp_path / folder / "threats.json").is_file() for folder in ("run", "runs/example"))
+    warned = [line for line in ended.stderr.splitlines() if "tacit[report]" in line]
+    assert warned[-1] == f"warning: {NO_PAGE}, then run: tacit report runs/example"
+    assert len(warned) == 2  # one of tacit.train, one of the command
+
+
+@pytest.mark.parametrize(
+    ("args", "result"),
+    [
+        ("compare sgp const-d2p --epsilon 3 --seeds 1 --jobs 1 --set rounds=2", "runs/compare"),
+        ("sweep --grid lr=0.1,0.3 --workers 1 --set rounds=2 --set graph.nodes=4", "runs/sweep"),
+        ("learn-graph --epsilon 4 --seed 0 --rounds 2 --beta 1 --rho 1 --lam 1", "graphs/example"),
+    ],
+    ids=["compare", "sweep", "learn-graph"],
+)
+def test_commands_without_the_report_extra_write_all_but_the_page(args, result, tmp_path):
+    ended = without_extras(COMMAND, tmp_path, *args.split())
+    assert ended.returncode == 0, ended.stderr
+    assert [line for line in ended.stderr.splitlines() if "tacit[report]" in line] == [f"warning: {NO_PAGE}"]
+    assert any(line.startswith(f"Results: {result}") for line in ended.stdout.splitlines())
+    assert "Report" not in ended.stdout
+    assert list((tmp_path / result).rglob("*.json"))
+    assert not list(tmp_path.rglob("*.html"))
 
 
 @pytest.mark.parametrize(
     ("args", "text"),
     [
         ("up demo", 'Sites need grpc, which is not installed: pip install "tacit[sites]"'),
+        ("report run", NO_PAGE),
         ("train --set data=mushrooms", 'Downloads need pooch, which is not installed: pip install "tacit[data]"'),
     ],
-    ids=["sites", "data"],
+    ids=["sites", "report", "data"],
 )
 def test_the_error_names_the_extra(args, text, tmp_path):
     ended = without_extras(COMMAND, tmp_path, *args.split())

@@ -6,11 +6,11 @@ import time
 from collections import defaultdict
 from contextlib import contextmanager
 
-from tacit.sites import wire_pb2
 from tacit.sites.journal import Journal
 from tacit.sites.message import VALUE_KINDS, Link
 from tacit.sites.transport import Transport
 from tacit.sites.wire import decode
+from tacit.sites.wire_schema import Envelope
 
 
 class Crash(BaseException):
@@ -158,7 +158,7 @@ class _NetworkTransport(Transport):
 
 def network_of(data):
     """Return the network digest that a message names."""
-    envelope = wire_pb2.Envelope()
+    envelope = Envelope()
     envelope.ParseFromString(data)
     return envelope.network.hex()
 

@@ -5,10 +5,10 @@ import struct
 
 import torch
 
-from tacit.sites import wire_pb2
 from tacit.sites.message import VALUE_KINDS, Link, Message, MessageKind
 from tacit.sites.payload import WireError, pack
 from tacit.sites.wire import decode, encode
+from tacit.sites.wire_schema import Envelope
 
 LINK = Link("ab" * 32, "site-a", "site-b")
 _TEXTS = {
@@ -55,7 +55,7 @@ def raw_envelope(**fields):
     """Return the bytes of an envelope that `encode` may never produce."""
     link = {"network": bytes.fromhex(LINK.network), "sender": LINK.sender, "receiver": LINK.receiver}
     content = {"round": 7, "kind": MessageKind.MIX, "payload": pack(example_tensors())}
-    return wire_pb2.Envelope(**{"version": 1, **content, **link, **fields}).SerializeToString(deterministic=True)
+    return Envelope(**{"version": 1, **content, **link, **fields}).SerializeToString(deterministic=True)
 
 
 def raw_tensor(data=b"\0" * 4, **entry):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tacit.cli.app import app
-from tacit.cli.output import print_json, print_line
+from tacit.cli.output import print_json, print_line, results_line
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def audit(
     if folder:
         page = _add_to_report(result, folder)
         if not as_json:
-            print_line(f"Results: {folder}. Report: {page}")
+            print_line(results_line(folder, page))
     if not result.holds:
         raise typer.Exit(1)
 
@@ -131,9 +131,9 @@ def _config_of_run(folder: Path, overrides: list[str] | None) -> Config:
     return config.model_copy(update={"noise": "simulated"})  # an attack repeats the run on records of its own
 
 
-def _add_to_report(result: AuditResult, folder: Path) -> Path:
+def _add_to_report(result: AuditResult, folder: Path) -> Path | None:
     """Store the result in the run's folder, beside that of the other kind of audit, and update the report."""
-    from tacit.reports import REPORT_FILE, SavedAudits, write_run_page
+    from tacit.reports import REPORT_FILE, SavedAudits, write_if_installed, write_run_page
 
     SavedAudits.read(folder).including(result).write(folder)
-    return write_run_page([folder], folder / REPORT_FILE)
+    return write_if_installed(write_run_page, [folder], folder / REPORT_FILE)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tacit.cli.app import app
-from tacit.cli.output import aligned_table, print_json, print_line
+from tacit.cli.output import aligned_table, print_json, print_line, results_line
 from tacit.cli.parallel import continue_later, job_count
 from tacit.errors import TacitError
 
@@ -54,7 +54,7 @@ def compare(
 ) -> None:
     """Compare methods on one task at the same guaranteed ε."""
     from tacit.comparisons import run_comparison
-    from tacit.reports import comparison_observers, write_comparison_page
+    from tacit.reports import comparison_observers, write_comparison_page, write_if_installed
 
     if as_json and form is not TableFormat.text:
         raise TacitError(f"--json and --format {form} are two formats: choose one")
@@ -70,14 +70,14 @@ def compare(
             jobs=job_count(jobs),
             observers=comparison_observers,
         )
-    page = write_comparison_page(comparison)
+    page = write_if_installed(write_comparison_page, comparison)
     if as_json:
         print_json(comparison.as_dict())
     else:
         _print(comparison, form, page)
 
 
-def _print(comparison: Comparison, form: TableFormat, page: Path) -> None:
+def _print(comparison: Comparison, form: TableFormat, page: Path | None) -> None:
     from tacit.tables import FORMATS
 
     if form is not TableFormat.text:
@@ -86,4 +86,4 @@ def _print(comparison: Comparison, form: TableFormat, page: Path) -> None:
     print_line(aligned_table(comparison.table))
     if comparison.note:
         print_line(f"WARNING: {comparison.note} Their ε cannot be compared.")
-    print_line(f"Results: {comparison.out}. Report: {page}")
+    print_line(results_line(comparison.out, page))

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli.app import INTERRUPTED, app
-from tacit.cli.output import err, print_json, print_line
+from tacit.cli.app import app
+from tacit.cli.interrupt import INTERRUPTED
+from tacit.cli.output import err, print_json, print_line, results_line
 
 if TYPE_CHECKING:
     from tacit.graph_learning import ClientSignals, GraphLearner
@@ -113,11 +114,11 @@ def learn_graph(
         **options,
     )
     out = out_dir or storage.unused_folder(Path("graphs"), files[0].stem if files else "example")
-    _learn(learner, clients, out)
+    page = _learn(learner, clients, out)
     if as_json:
         print_json({**learner.run_.result(), "parameters": learner.parameters_, "out": str(out)})
     else:
-        _print_result(learner, out, verbose)
+        _print_result(learner, out, page, verbose)
     if learner.run_.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -133,11 +134,11 @@ def _clients(files: list[Path] | None, clip: float | None) -> tuple[ClientSignal
     return ClientSignals(data.signals, [f"client-{i}" for i in range(5)], None), 20.0 if clip is None else clip
 
 
-def _learn(learner: GraphLearner, clients: ClientSignals, out: Path) -> None:
-    """Learn and write all results to `out`. The ledger comes first: it records a release before it happens."""
+def _learn(learner: GraphLearner, clients: ClientSignals, out: Path) -> Path | None:
+    """Learn, write all results to `out` and return the page. The ledger comes first: it records a release before it."""
     from tacit.graph_learning import GraphLearningRun, GraphObserver, write_graph
     from tacit.privacy import Ledger
-    from tacit.reports import REPORT_FILE, write_graph_page
+    from tacit.reports import REPORT_FILE, write_graph_page, write_if_installed
     from tacit.runs import storage
 
     class StatusLine(GraphObserver):
@@ -167,10 +168,10 @@ def _learn(learner: GraphLearner, clients: ClientSignals, out: Path) -> None:
     for i, name in enumerate(clients.names):
         write_graph(learner.to_networkx(i, clients.vertices), out, name)
     storage.write_json(out / "result.json", {**learner.run_.result(), "parameters": learner.parameters_})
-    write_graph_page(learner, out / REPORT_FILE, clients.names, clients.vertices)
+    return write_if_installed(write_graph_page, learner, out / REPORT_FILE, clients.names, clients.vertices)
 
 
-def _print_result(learner: GraphLearner, out: Path, verbose: bool) -> None:
+def _print_result(learner: GraphLearner, out: Path, page: Path | None, verbose: bool) -> None:
     run = learner.run_
     if run.stopped:
         print_line(f"Stopped: {run.stopped}")
@@ -192,7 +193,7 @@ def _print_result(learner: GraphLearner, out: Path, verbose: bool) -> None:
             print_line(run.task.noise.simulation_note)
         if learner.privacy_.runs:
             print_line(learner.privacy_.total_sentence)
-    print_line(f"Results: {out}. Report: {out}/report.html")
+    print_line(results_line(out, page))
 
 
 def _privacy_line(privacy: Privacy) -> str:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli.app import INTERRUPTED, app
-from tacit.cli.output import print_json, print_line
+from tacit.cli.app import app
+from tacit.cli.interrupt import INTERRUPTED
+from tacit.cli.output import print_json, print_line, results_line
 
 if TYPE_CHECKING:
     from tacit.sites import Node
@@ -84,4 +85,4 @@ def _report(node: Node, result: dict[str, Any]) -> None:
     if node.run.privacy.runs:
         print_line(node.run.privacy.total_sentence)
     report = Path(result["out"]) / "report.html"
-    print_line(f"Results: {result['out']}." + (f" Report: {report}" if report.exists() else ""))
+    print_line(results_line(report.parent, report if report.exists() else None))

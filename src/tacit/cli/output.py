@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -18,6 +19,15 @@ _out = Console()
 def print_line(line: str) -> None:
     """Print one line on standard output, unchanged. Only a terminal wraps it."""
     _out.print(line, highlight=False, markup=False, soft_wrap=True, emoji=False)
+
+
+def results_line(folder: Path, page: Path | None) -> str:
+    """The line that names the folder of the results and its page; `page` is None if no page was written.
+
+    >>> results_line(Path("runs/a"), Path("runs/a/report.html")), results_line(Path("runs/a"), None)
+    ('Results: runs/a. Report: runs/a/report.html', 'Results: runs/a')
+    """
+    return f"Results: {folder}" + ("" if page is None else f". Report: {page}")
 
 
 def print_warning(text: str) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import typer
 
-from tacit.cli.app import INTERRUPTED
+from tacit.cli.interrupt import INTERRUPTED
 from tacit.cli.output import err
 from tacit.errors import TacitError
 

@@ -34,8 +34,9 @@ def report(
     purpose: Annotated[str, typer.Option(help="With --format pdf: what the training is for, for the first page.")] = "",
 ) -> None:
     """Write the report of a run, or one page that compares several runs. Every run is verified first."""
-    from tacit.reports import PDF_FILE, REPORT_FILE, write_run_page, write_run_pdf
+    from tacit.reports import PDF_FILE, REPORT_FILE, require_report_extra, write_run_page, write_run_pdf
 
+    require_report_extra()
     if format_ is ReportFormat.PDF:
         if len(runs) > 1:
             raise TacitError(f"--format pdf is for one run, got {len(runs)}: write one document per run")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tacit.cli.app import app
-from tacit.cli.output import aligned_table, print_json, print_line
+from tacit.cli.output import aligned_table, print_json, print_line, results_line
 from tacit.cli.parallel import continue_later, job_count
 
 
@@ -27,19 +27,19 @@ def reproduce(
     if tune:
         _tune(experiment, quick, out, jobs, as_json)
         return
-    from tacit.reports import write_experiment_page
+    from tacit.reports import write_experiment_page, write_if_installed
     from tacit.reproduce import reproduce as run_experiment
 
     with continue_later():
         results = run_experiment(experiment, quick=quick, out=out, jobs=job_count(jobs))
-    page = write_experiment_page(results)
+    page = write_if_installed(write_experiment_page, results)
     if as_json:
         print_json(results.as_dict())
         return
     small = " (quick version: these are not the results of the experiment)" if quick else ""
     print_line(f"{results.experiment.title}: {results.experiment.table_title}{small}")
     print_line(aligned_table(results.table))
-    print_line(f"Results: {results.out}. Report: {page}")
+    print_line(results_line(results.out, page))
 
 
 def _tune(experiment: str, quick: bool, out: Path | None, jobs: int | None, as_json: bool) -> None:

@@ -44,7 +44,7 @@ def sweep(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Try many settings of a config, and state what the tuning costs."""
-    from tacit.reports import write_sweep_page
+    from tacit.reports import write_if_installed, write_sweep_page
     from tacit.sweeps import sweep as run_sweep
 
     with continue_later():
@@ -62,12 +62,13 @@ def sweep(
             workers=job_count(workers, "--workers"),
             out=out,
         )
-    page = write_sweep_page(result)
+    page = write_if_installed(write_sweep_page, result)
     if as_json:
         print_json(result.as_dict())
     else:
         _print_result(result)
-        print_line(f"Results: {out}. Best config: {out}/best.toml. Report: {page}")
+        report = "" if page is None else f". Report: {page}"
+        print_line(f"Results: {out}. Best config: {out}/best.toml{report}")
 
 
 def _print_result(result: SweepResult) -> None:

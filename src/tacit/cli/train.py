@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tacit.cli.app import INTERRUPTED, app
-from tacit.cli.output import err, print_json, print_line, print_warning, show_preparation
+from tacit.cli.app import app
+from tacit.cli.interrupt import INTERRUPTED
+from tacit.cli.output import err, print_json, print_line, print_warning, results_line, show_preparation
 from tacit.cli.privacy_lines import CONFIDENTIAL_METRICS, simulation_line
 from tacit.errors import TacitError
 
@@ -149,6 +150,7 @@ def _observers(ranks: ProcessGroup | None) -> list[Observer]:
 
 
 def _print_result(run: Run, verbose: bool) -> None:
+    from tacit.reports import REPORT_FILE
     from tacit.runs import released_ranges, run_size
 
     if run.stopped:
@@ -165,7 +167,9 @@ def _print_result(run: Run, verbose: bool) -> None:
         print_line(run.privacy.total_sentence)
     if verbose:
         _print_statement(run)
-    print_line(f"Results: {run.out}. Report: {run.out}/report.html")
+    assert run.out is not None, "the command gives every run a folder"
+    page = run.out / REPORT_FILE
+    print_line(results_line(run.out, page if page.is_file() else None))
     if run.interrupted:
         workers = f" --workers {run.coordinator.processes}" if run.coordinator.processes > 1 else ""
         print_line(f"To resume: tacit train --resume {run.out}{workers}")

@@ -17,7 +17,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tacit.cli.app import INTERRUPTED, app
+from tacit.cli.app import app
+from tacit.cli.interrupt import INTERRUPTED
 from tacit.cli.output import err, print_json, print_line
 from tacit.errors import TacitError
 

@@ -75,7 +75,7 @@ def read_clients(paths: Sequence[Path]) -> ClientSignals:
 
 def _npz(path: Path) -> dict[str, Array]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays = {key: np.asarray(file[key], np.float64) for key in file.files}
     except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile):
         # The library's message can contain a value of the file, so it is not passed on.

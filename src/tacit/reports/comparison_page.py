@@ -18,7 +18,7 @@ from tacit.runs import Observer
 
 def comparison_observers() -> Sequence[Observer]:
     """The observers of each run of a comparison whose page is to be written."""
-    return [ReportPage()]
+    return [ReportPage(quiet=True)]
 
 
 def write_comparison_page(comparison: Comparison) -> Path:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from markupsafe import Markup, escape
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 GLOSSARY = {
     "ε": "The privacy loss: the probability of any outcome changes by at most a factor e^ε, plus δ. Smaller is better.",
@@ -39,6 +41,8 @@ def mark_terms(text: str) -> Markup:
     >>> print(mark_terms("δ <b>"))
     <button type="button" class="term" popovertarget="term-δ" aria-describedby="term-δ">δ</button> &lt;b&gt;
     """
+    from markupsafe import Markup, escape  # in the extra `report`
+
     marked: set[str] = set()
 
     def mark(found: re.Match[str]) -> str:

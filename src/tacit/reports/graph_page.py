@@ -20,9 +20,9 @@ from tacit.runs import flat_settings
 from tacit.version import __version__
 
 
-def write_graph_page(learner: GraphLearner, out: Path, names: Sequence[str], vertices: Sequence[str] | None) -> None:
+def write_graph_page(learner: GraphLearner, out: Path, names: Sequence[str], vertices: Sequence[str] | None) -> Path:
     """Write the page of a fitted learner to `out` (arguments as for `render_graph_page`)."""
-    write_page(out, render_graph_page(learner, names, vertices))
+    return write_page(out, render_graph_page(learner, names, vertices))
 
 
 def render_graph_page(learner: GraphLearner, names: Sequence[str], vertices: Sequence[str] | None = None) -> str:

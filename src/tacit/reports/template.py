@@ -6,11 +6,9 @@ import os
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from plotly.offline import get_plotlyjs
-
+from tacit.errors import require_extra
 from tacit.reports.chart_description import describe_chart
 from tacit.reports.formats import FILTERS
 from tacit.reports.glossary import GLOSSARY, mark_terms, term_id
@@ -18,16 +16,31 @@ from tacit.reports.privacy_statement import simulation_sentence
 from tacit.reports.utility_section import metric_text, trivial_text
 from tacit.runs import ensure_folder, storage
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
 SCRIPT_FILE = "plotly.min.js"
 
 
+def require_report_extra() -> None:
+    """Raise MissingExtra unless the libraries that write pages are installed."""
+    require_extra("report", "Report pages", "plotly", "jinja2", "markupsafe")
+
+
 def render_template(template: str, /, **values: Any) -> str:
-    """The HTML of a template in the folder `assets`."""
+    """The HTML of a template in the folder `assets`.
+
+    Raises:
+        MissingExtra: The extra `report` is not installed.
+    """
+    require_report_extra()
     return _environment().get_template(template).render(script=SCRIPT_FILE, glossary=GLOSSARY, **values)
 
 
 def write_page(page: Path, html: str) -> Path:
     """Write a page, and the script that draws its charts if the folder does not contain the same one already."""
+    from plotly.offline import get_plotlyjs  # in the extra `report`
+
     ensure_folder(page.parent)
     script = get_plotlyjs().encode()
     beside = page.with_name(SCRIPT_FILE)
@@ -54,6 +67,8 @@ def share_script(page: Path, folders: Iterable[Path]) -> None:
 
 @cache
 def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # in the extra `report`
+
     environment = Environment(
         loader=PackageLoader("tacit.reports", "assets"),
         autoescape=True,

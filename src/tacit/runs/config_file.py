@@ -40,7 +40,7 @@ def apply_settings(data: Mapping[str, Any], settings: Iterable[str]) -> dict[str
 
     A value that is not TOML is taken as a string. A new `name` for a section removes the section's other keys in
     `data`, which are parameters of the former part. Keys of other settings are not removed, whatever their order:
-    whole sections come first, then names, then all other keys.
+    whole sections come first, then names, then all other keys, and a table before the keys inside it.
 
     >>> apply_settings({"data": {"name": "digits", "limit": 99}}, ["data.path=x.csv", "data=csv"])
     {'data': {'name': 'csv', 'path': 'x.csv'}}
@@ -95,8 +95,8 @@ class _Change(NamedTuple):
         return len(self.path) == 2 and self.path[0] in PART_SECTIONS and self.path[1] == "name"
 
     @property
-    def order(self) -> int:
-        return 0 if len(self.path) == 1 else 1 if self.sets_name else 2
+    def order(self) -> tuple[int, int]:
+        return 0 if len(self.path) == 1 else 1 if self.sets_name else 2, len(self.path)
 
 
 def _changes(setting: str) -> Iterator[_Change]:

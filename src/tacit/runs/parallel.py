@@ -31,7 +31,7 @@ def run_in_parallel(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Ge
         jobs, multiprocessing.get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
     )
     try:
-        with _ignoring_ctrl_c():
+        with _children_without_ctrl_c():
             futures = {pool.submit(work, item): item for item in items}
         for future in as_completed(futures):
             yield futures[future], future.result()
@@ -49,13 +49,23 @@ def run_in_parallel(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Ge
 
 
 @contextmanager
-def _ignoring_ctrl_c() -> Iterator[None]:
-    """Processes started in the block ignore Ctrl-C, also while they start: the parent process handles it."""
+def _children_without_ctrl_c() -> Iterator[None]:
+    """Processes started in the block never receive Ctrl-C: the parent process handles it, after the block.
+
+    Children inherit the signals that the thread blocks. If another thread receives Ctrl-C, the handler keeps it.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    received: list[int] = []
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, lambda number, _: received.append(number))
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         signal.signal(signal.SIGINT, handler)
+    if received:
+        raise KeyboardInterrupt

@@ -6,24 +6,23 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
-from tacit.sites import wire_pb2
 from tacit.sites.payload import Tensors
 
 
 class MessageKind(IntEnum):
     """The type of a message; wire.proto describes each."""
 
-    HELLO = wire_pb2.HELLO
-    MIX = wire_pb2.MIX
-    SWAP = wire_pb2.SWAP
-    MAX = wire_pb2.MAX
-    MEAN = wire_pb2.MEAN
-    ACKNOWLEDGE = wire_pb2.ACKNOWLEDGE
-    MISSED = wire_pb2.MISSED
-    REJOIN = wire_pb2.REJOIN
-    REFUSED = wire_pb2.REFUSED
-    CLOSE = wire_pb2.CLOSE
-    HELLO_REPLY = wire_pb2.HELLO_REPLY
+    HELLO = 1
+    MIX = 2
+    SWAP = 3
+    MAX = 4
+    MEAN = 5
+    ACKNOWLEDGE = 6
+    MISSED = 7
+    REJOIN = 8
+    REFUSED = 9
+    CLOSE = 10
+    HELLO_REPLY = 11
 
 
 VALUE_KINDS = frozenset({MessageKind.MIX, MessageKind.SWAP, MessageKind.MAX, MessageKind.MEAN})

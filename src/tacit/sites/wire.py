@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from google.protobuf.message import DecodeError
 from torch import Tensor
 
-from tacit.sites import wire_pb2
 from tacit.sites.message import VALUE_KINDS, Link, Message, MessageKind
 from tacit.sites.payload import WireError, pack, unpack
+from tacit.sites.wire_schema import Envelope
 
 MAX_MESSAGE_BYTES = 64 << 20
 """Default size limit of one message."""
@@ -66,7 +66,7 @@ def encode(message: Message, max_bytes: int = MAX_MESSAGE_BYTES) -> bytes:
     """
     _check(message)
     link = message.link
-    envelope = wire_pb2.Envelope(
+    envelope = Envelope(
         version=_VERSION,
         network=bytes.fromhex(link.network),
         sender=link.sender,
@@ -78,7 +78,7 @@ def encode(message: Message, max_bytes: int = MAX_MESSAGE_BYTES) -> bytes:
         text=message.text,
         payload=pack(message.tensors),
     )
-    data = envelope.SerializeToString(deterministic=True)
+    data: bytes = envelope.SerializeToString(deterministic=True)
     if len(data) > max_bytes:
         raise WireError(f"a message must have at most {max_bytes} bytes, got {len(data)}")
     return data
@@ -107,7 +107,7 @@ def decode(data: bytes, link: Link, max_bytes: int = MAX_MESSAGE_BYTES) -> Messa
 
 def _parse(data: bytes) -> tuple[Message, bytes]:
     """Return the message without its tensors, and the payload that contains them."""
-    envelope = wire_pb2.Envelope()
+    envelope = Envelope()
     try:
         envelope.ParseFromString(data)
     except DecodeError:

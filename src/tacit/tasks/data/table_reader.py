@@ -31,7 +31,9 @@ def open_table(
     multiline: bool = False,
 ) -> TableSource:
     """Open a csv or Parquet file, by the ending of its name. The other arguments are those of `CsvTable`."""
-    if existing(path).suffix.lower() in (".parquet", ".pq"):
+    if existing(path).suffix.lower() in (".npz", ".npy"):
+        raise TacitError(f"{path} has arrays, not a table: a table is a .csv, .csv.gz or .parquet file")
+    if path.suffix.lower() in (".parquet", ".pq"):
         return ParquetTable(path)
     columns = schema.used_columns() if schema else ()
     return CsvTable(path, columns, separator=separator, decimal=decimal, encoding=encoding, multiline=multiline)
