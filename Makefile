@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 # One thread per test process: the processes already use all cores.
 TEST_ENV := OMP_NUM_THREADS=1
 
-.PHONY: setup demo test lint proto browser wheel audit chaos mutants bench clean
+.PHONY: setup demo test lint docs proto browser wheel audit chaos mutants bench notebooks clean
 
 setup: $(VENV)/.ready
 
@@ -17,10 +17,14 @@ demo: setup
 	$(BIN)/tacit train
 
 lint: setup
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks examples notebooks docs/hooks
+	$(BIN)/ruff format --check src tests benchmarks examples notebooks docs/hooks
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+# Build the documentation into site/, without a network; every warning is an error. Open site/index.html.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(TEST_ENV) $(BIN)/mkdocs build --strict
 
 # Compile the messages of the site protocol. The result is kept in the repository, so that installing needs no compiler.
 proto: setup
@@ -58,5 +62,9 @@ bench: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
 	$(BIN)/python -m benchmarks
 
+# Write notebooks for Jupyter from their sources. They are not kept in the repository.
+notebooks: setup
+	$(BIN)/jupytext --to ipynb notebooks/*.py
+
 clean:
-	rm -rf $(VENV) runs build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) runs build dist site .pytest_cache .mypy_cache .ruff_cache notebooks/*.ipynb

@@ -1,6 +1,6 @@
 """Train a head privately on a frozen convolutional network that was trained on other, public pictures.
 
-    python examples/frozen_cnn.py
+    python examples/frozen_cnn.py                                  # about 10 s
 
 The public pictures are the digits 0 to 4, on which the network is trained as usual, with BatchNorm. The private ones
 are the digits 5 to 9, at four nodes. Only the head is trained on them: the frozen parameters are not part of the

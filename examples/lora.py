@@ -1,6 +1,6 @@
 """Adapt a small transformer to private sequences of tokens with low-rank adapters (LoRA).
 
-    python examples/lora.py
+    python examples/lora.py                                        # about 20 s
 
 Every token has a score, and the label of a sequence is the sign of its sum. The transformer is trained as usual on
 public sequences. In the private ones, at four nodes, the most extreme tokens have the opposite score. Only the adapters

@@ -12,6 +12,7 @@ PACKAGES = {
     "tacit.api",
     "tacit.claims",
     "tacit.comparison_api",
+    "tacit.reference",
     "tacit.tables",
     "tacit.version",
 }  # single files that are their own public interface

@@ -63,7 +63,8 @@ def compare(
             in the embedded example (logistic regression on digits, ten nodes). `batch="all"` uses all records.
         labels, target: What the `y` of your own (x, y) is, as in `tacit.train`: its classes, or a `tacit.Target`.
         cost: Gives each method as many rounds as this many seconds of the cost clock allow.
-        settings: Other settings of every run, such as `{"algorithm.lr": 0.1, "network.link_time": 1.0}`.
+        settings: Other settings of every run, such as `{"algorithm.lr": 0.1, "network.link_time": 1.0}`. Settings of
+            the algorithm apply to names and config files; an `Algorithm` object keeps its own parameters.
         out: A folder for all runs, table.md, results.json and report.html. The same call resumes a comparison in it:
             finished runs with the same settings and records are not repeated. Choose another folder if you change the
             code of a model or an algorithm. By default nothing is written.

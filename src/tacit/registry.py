@@ -73,6 +73,7 @@ class Registry(Generic[T]):
         self.kind, self.given = kind, given
         self._makers: dict[str, Maker[T]] = {}
         self._examples: dict[str, dict[str, Any]] = {}
+        self.common_parameters: dict[str, str] = {}
 
     def register(self, name: str, *, example: Mapping[str, Any] | None = None) -> Callable[[F], F]:
         """Return a decorator that registers a maker, as in `@graphs.register("ring")`.
@@ -104,6 +105,10 @@ class Registry(Generic[T]):
     def example(self, name: str) -> dict[str, Any]:
         """Return the parameters of a small example of `name`, as it was registered."""
         return dict(self._examples.get(name, {}))
+
+    def describe_parameters(self, **descriptions: str) -> None:
+        """Describe parameters that several members have; the docstring of a member can describe them differently."""
+        self.common_parameters |= descriptions
 
     def registered(self, name: str) -> Maker[T]:
         """Return the maker registered under this name. Unlike `registry[name]`, it never loads a user's file."""

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tacit.algorithms import const_d2p
 from tacit.comparisons import compared_methods, comparison_table, run_comparison
 from tacit.errors import TacitError
 from tacit.reports import ReportPage, write_comparison_page
@@ -118,6 +119,15 @@ def test_noise_that_a_target_cannot_set_is_refused(tmp_path):
     )
     with pytest.raises(TacitError, match="Mine adds noise but has no with_noise, so no target ε can set it"):
         compared_methods([f"{file}:Uncalibrated", "const-d2p"], epsilon=2.0)
+
+
+def test_settings_of_the_algorithm_do_not_apply_to_an_object(tmp_path):
+    settings = [*SMALL, "algorithm.lr=5"]
+    methods = {"object": const_d2p(lr=0.25), "name": "const-d2p"}
+    run_comparison(methods, epsilon=2.0, seeds=1, settings=settings, out=tmp_path / "out")
+    configs = {label: FinishedRun.read(tmp_path / "out" / label / "seed-0").config for label in methods}
+    assert configs["object"]["algorithm"]["lr"] == 0.25
+    assert configs["name"]["algorithm"]["lr"] == 5
 
 
 def test_table_has_mean_and_deviation():

@@ -16,6 +16,8 @@ from tacit.privacy import (
     Gaussian,
     Ledger,
     Noise,
+    Paired,
+    PairPlan,
     Release,
     ReleaseContext,
     Sampling,
@@ -27,14 +29,19 @@ from tacit.privacy import (
 MULTIPLIERS = np.array([1.0, 3.0, 0.5])
 SENSITIVITY = np.array([0.5, 1.0, 2.0])
 # Mechanisms that are not created from noise multipliers alone. A new one needs an entry here.
-EXAMPLES = {"exact": lambda m: Exact(), "unproven": lambda m: Unproven(Gaussian(m))}
+EXAMPLES = {
+    "exact": lambda m, s: Exact(),
+    "unproven": lambda m, s: Unproven(Gaussian(m)),
+    # Without pairs, every node has its own noise only. tests/privacy/test_paired.py tests pairs.
+    "paired": lambda m, s: Paired(PairPlan(m * s / (1 - 1e-8), 1.0, s, np.zeros((0, 2), int), 0), np.arange(len(m))),
+}
 MECHANISMS = list(mechanisms)
 
 
-def example(name, multipliers=MULTIPLIERS):
+def example(name, multipliers=MULTIPLIERS, sensitivity=SENSITIVITY):
     maker = mechanisms.registered(name)
     if name in EXAMPLES:
-        return EXAMPLES[name](multipliers)
+        return EXAMPLES[name](multipliers, np.resize(sensitivity, len(multipliers)))
     assert issubclass(maker, AdditiveNoise), f"add an example of {name} to EXAMPLES"
     return maker(multipliers)
 
@@ -50,7 +57,7 @@ def bounded(value, *, sensitivity=SENSITIVITY, ledger=None, noise=None, seed=0):
 def noise_of(name, multiplier, sensitivity, count=100_000, seed=0):
     """What the mechanism adds to a value of zero."""
     value = bounded(torch.zeros(1, count, dtype=torch.float64), sensitivity=np.array([sensitivity]), seed=seed)
-    return example(name, np.array([multiplier])).release(value)[0].numpy()
+    return example(name, np.array([multiplier]), np.array([sensitivity])).release(value)[0].numpy()
 
 
 class WatchedNoise:
@@ -85,9 +92,10 @@ def test_the_ledger_returns_the_same_mechanism(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_other_multipliers_give_the_same_mechanism_with_other_noise(name):
+def test_other_multipliers_give_a_mechanism_with_the_same_loss_and_other_noise(name):
     changed = example(name).with_multipliers(2 * MULTIPLIERS)
-    assert type(changed) is mechanisms.registered(name)
+    assert changed.loss is example(name).loss
+    assert type(changed) is (Gaussian if name == "paired" else mechanisms.registered(name))
     if example(name).multipliers(3).any():
         assert changed.multipliers(3).tolist() == (2 * MULTIPLIERS).tolist()
 
@@ -136,7 +144,7 @@ def test_noise_is_proportional_to_multiplier_and_sensitivity(name):
     if not mechanism.multipliers(3).any():
         assert (released == 0).all()
         return
-    assert scale.tolist() == (MULTIPLIERS * SENSITIVITY).tolist()
+    assert scale == pytest.approx(MULTIPLIERS * SENSITIVITY, rel=2e-8)
     quantiles = np.quantile(released, [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99], axis=1).T / scale[:, None]
     unit = np.quantile(noise_of(name, 1.0, 1.0, seed=1), [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99])
     assert quantiles == pytest.approx(np.tile(unit, (3, 1)), abs=0.1)
@@ -163,7 +171,8 @@ def test_the_drawn_noise_has_the_accounted_privacy_loss(name, multiplier):
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_node_and_coordinate_has_its_own_noise(name):
-    released = example(name).release(bounded(torch.zeros(3, 20_000, dtype=torch.float64), sensitivity=1 / MULTIPLIERS))
+    value = bounded(torch.zeros(3, 20_000, dtype=torch.float64), sensitivity=1 / MULTIPLIERS)
+    released = example(name, sensitivity=1 / MULTIPLIERS).release(value)
     if example(name).multipliers(3).any():
         assert abs(np.corrcoef(released.numpy()) - np.eye(3)).max() < 0.04
         assert abs(np.corrcoef(released[0, :-1], released[0, 1:])[0, 1]) < 0.04

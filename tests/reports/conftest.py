@@ -6,6 +6,7 @@ import pytest
 
 from tacit.reports import REPORT_FILE, ReportPage, write_run_page
 from tacit.runs import Config, from_config
+from tests.reports.every_page import write_every_page
 
 BASE = {
     "rounds": 12,
@@ -54,3 +55,9 @@ def over_dpps(tmp_path_factory):
 @pytest.fixture(scope="session")
 def several_runs_page(finished, tmp_path_factory) -> Path:
     return write_run_page(list(finished.values()), tmp_path_factory.mktemp("pages") / REPORT_FILE)
+
+
+@pytest.fixture(scope="session")
+def every_page(finished, over_dpps, several_runs_page, tmp_path_factory):
+    """One page of every kind, by the name of the kind."""
+    return write_every_page(tmp_path_factory.mktemp("every"), finished, over_dpps, several_runs_page, BASE)

@@ -6,39 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from tacit.audit import OneRunAudit, ProfilePoint, TrialsAudit
+from tacit.audit import MembershipGuesses, ProfilePoint, lower_bound
 from tacit.errors import TacitError
 from tacit.reports import RunRecord, SavedAudits, render_run_page, write_run_page
-from tacit.reports.audit_section import audit_chart, audit_sections
+from tacit.reports.audit_chart import audit_picture, profile_chart
+from tacit.reports.audit_limits import audit_limits, limits_text
+from tacit.reports.audit_section import audit_sections
 from tacit.reports.saved_audits import AUDIT_FILE
+from tests.reports.every_page import ONE_RUN
+from tests.reports.every_page import TRIALS as SOUND
 from tests.reports.test_browser import INVALID_PLOTLY
 
-SOUND = TrialsAudit(
-    algorithm="Dyn-D²P",
-    lower=2.5196,
-    guaranteed=3.0001,
-    claimed=2.75,
-    delta=1e-4,
-    confidence=0.95,
-    rounds=4,
-    profile=(ProfilePoint(0.1, 0.5, 0.75), ProfilePoint(0.01, 1.25, 1.5)),
-    trials=20_000,
-    separation=1.0,
-)
 BROKEN = replace(SOUND, profile=(ProfilePoint(0.1, 0.5, 0.75), ProfilePoint(0.01, 1.9, 1.5)))
-ONE_RUN = OneRunAudit(
-    algorithm="Dyn-D²P",
-    lower=0.5,
-    guaranteed=2.9,
-    claimed=None,
-    delta=1e-4,
-    confidence=0.9,
-    rounds=12,
-    node=3,
-    canaries=1000,
-    guesses=65,
-    correct=48,
-)
 
 
 @pytest.fixture
@@ -55,14 +34,28 @@ def html_with(record, **audits):
     return render_run_page([replace(record, audits=SavedAudits(**audits))])
 
 
+def sections(record, **audits):
+    return audit_sections(replace(record, audits=SavedAudits(**audits)))
+
+
 def texts(record, **audits):
     """The texts of each section, by term."""
-    sections = audit_sections(replace(record, audits=SavedAudits(**audits)))
-    return [dict(section.items) for section in sections]
+    return [dict(section.items) for section in sections(record, **audits)]
+
+
+def sentence(record, **audits):
+    """The sentence of the only section."""
+    (section,) = sections(record, **audits)
+    return section.sentence
+
+
+def bars(audit):
+    trace = audit_picture(audit)["data"][0]
+    return dict(zip(trace["y"], trace["x"], strict=True))
 
 
 def series(audit):
-    return {curve["name"]: list(zip(curve["x"], curve["y"], strict=True)) for curve in audit_chart(audit)["data"]}
+    return {curve["name"]: list(zip(curve["x"], curve["y"], strict=True)) for curve in profile_chart(audit)["data"]}
 
 
 def test_page_without_audit_has_no_audit_section(record):
@@ -85,10 +78,11 @@ def test_audit_of_the_method_is_described(record):
     (section,) = texts(record, trials=SOUND)
     assert "Dyn-D²P over 4 rounds in 20,000 small networks, not this run itself" in section["Attack"]
     assert "The noise is that of the run’s settings." in section["Attack"]
-    # A lower bound is rounded down, a guarantee up.
-    assert section["Lower bound"] == ("ε ≥ 2.51 at δ = 0.0001, with 95 % confidence. Guaranteed for it: ε = 3.001.")
+    assert sentence(record, trials=SOUND) == (  # a lower bound is rounded down, a guarantee up
+        "The attack shows ε ≥ 2.51 at δ = 0.0001 with 95 % confidence; the guaranteed ε = 3.001 is not broken, and the "
+        "claimed ε = 2.75 is not refuted."
+    )
     assert "Not broken: the lower bound stays below the guaranteed ε at all 3 tested δ." in section["Guarantee"]
-    assert section["Claim"] == "The paper’s formula claims ε = 2.75. Not refuted."
 
 
 @pytest.mark.parametrize(
@@ -117,7 +111,7 @@ def test_audit_of_one_run_is_described(record):
     assert "1,000 canary records at node 3" in section["Attack"]
     assert "It made 65 guesses, of which 48 were correct." in section["Attack"]
     assert "Not broken: the lower bound stays below the guaranteed ε at this δ." in section["Guarantee"]
-    assert "Claim" not in section
+    assert "claim" not in sentence(record, one_run=ONE_RUN)
     html = html_with(record, one_run=ONE_RUN)
     assert 'id="audit-one-run"' in html
     assert 'id="audit-chart"' not in html
@@ -138,24 +132,24 @@ def test_broken_guarantee_is_announced_at_the_top(record):
 @pytest.mark.parametrize(
     ("claimed", "scope", "text"),
     [
-        (2.0, "run", "claims ε = 2. Refuted: the lower bound is larger."),
-        (0.5, "round", "claims ε = 2 for 4 rounds. Refuted: the lower bound is larger."),
-        (1.0, "round", "claims ε = 4 for 4 rounds. Not refuted."),
+        (2.0, "run", "the claimed ε = 2 is refuted."),
+        (0.5, "round", "the claimed ε = 2 for 4 rounds is refuted."),
+        (1.0, "round", "the claimed ε = 4 for 4 rounds is not refuted."),
     ],
 )
 def test_claim_is_refuted_by_a_larger_lower_bound(record, claimed, scope, text):
     audit = replace(SOUND, claimed=claimed, claimed_for=scope)
-    assert texts(record, trials=audit)[0]["Claim"].endswith(text)
+    assert sentence(record, trials=audit).endswith(text)
     assert series(audit)["claimed"] == [(1e-4, claimed * (4 if scope == "round" else 1))]
 
 
 def test_without_guarantee_there_is_nothing_to_break(record):
     unprotected = replace(SOUND, guaranteed=None, profile=(), claimed=1.0)
     (section,) = texts(record, trials=unprotected)
-    assert "Nothing is guaranteed" in section["Lower bound"]
-    assert section["Guarantee"] == "There is none."
-    assert "Refuted" in section["Claim"]
+    assert section["Guarantee"] == "There is no guarantee to test."
+    assert "nothing is guaranteed, and the claimed ε = 1 is refuted." in sentence(record, trials=unprotected)
     assert 'id="audit-chart"' not in html_with(record, trials=unprotected)
+    assert "Guaranteed" not in bars(unprotected)
 
 
 def test_chart_shows_guarantee_lower_bound_and_claim():
@@ -167,14 +161,42 @@ def test_chart_shows_guarantee_lower_bound_and_claim():
     assert series(BROKEN)["broken"] == [(0.01, 1.9)]
     twice = replace(SOUND, profile=(*BROKEN.profile, *SOUND.profile))  # of two attacks at a δ, the better one
     assert series(twice) == series(BROKEN)
-    assert audit_chart(SOUND)["layout"]["xaxis"]["type"] == "log"
-    assert audit_chart(SOUND)["layout"]["showlegend"]
+    assert profile_chart(SOUND)["layout"]["xaxis"]["type"] == "log"
+    assert profile_chart(SOUND)["layout"]["showlegend"]
 
 
-def test_claim_that_would_flatten_the_chart_is_left_out(record):
+def test_picture_shows_what_was_found_guaranteed_claimed_and_possible():
+    found = bars(SOUND)
+    assert list(found) == ["Shown by the attack", "Guaranteed", "Claimed", "Most that 20,000 trials<br>can show"]
+    assert list(found.values())[:3] == [2.5196, 3.0001, 2.75]
+    assert audit_picture(SOUND)["layout"]["xaxis"].get("type") is None
+    assert list(bars(ONE_RUN)) == ["Shown by the attack", "Guaranteed", "Most that 1,000 canaries<br>can show"]
+
+
+def test_claim_that_dwarfs_the_rest_has_a_logarithmic_axis():
     large = replace(SOUND, claimed=500.0)
-    assert "claimed" not in series(large)
-    assert "claims ε = 500." in texts(record, trials=large)[0]["Claim"]
+    assert series(large)["claimed"] == [(1e-4, 500.0)]
+    assert profile_chart(large)["layout"]["yaxis"]["type"] == "log"
+    assert profile_chart(SOUND)["layout"]["yaxis"].get("type") is None
+    assert audit_picture(large)["layout"]["xaxis"]["type"] == "log"
+
+
+def test_perfect_attack_is_right_in_all_trials_that_test():
+    limits, more = audit_limits(SOUND), audit_limits(SOUND, 10)
+    assert limits.perfect == lower_bound(7500, 7500, 0, 7500, 1e-4, 0.95)  # three quarters test, half has the canary
+    assert more.perfect == lower_bound(75_000, 75_000, 0, 75_000, 1e-4, 0.95)
+    assert 2.5 < limits.attained < more.attained < SOUND.guaranteed
+    assert audit_limits(replace(SOUND, guaranteed=None)).attained is None
+    assert audit_limits(ONE_RUN).perfect == MembershipGuesses(750, 65, 65).lower(1e-4, 0.9)
+
+
+def test_what_more_trials_would_show_is_stated(record):
+    html = html_with(record, trials=SOUND, one_run=ONE_RUN)
+    assert "Even a perfect attack would show no more than ε ≥ 7.61 in 20,000 trials, and ε ≥ 9.91 in 200,000." in html
+    assert "An attack that attains the guaranteed ε would show about ε ≥ 2." in html
+    assert "Even if all 65 guesses were correct, 1,000 canaries would show no more than ε ≥ " in html
+    assert "not due to the number of trials" in limits_text(replace(SOUND, lower=1.0))
+    assert "not due to the number of trials" not in limits_text(replace(SOUND, lower=2.95))
 
 
 def test_page_of_several_runs_has_no_audits(record):
@@ -206,6 +228,9 @@ def test_audit_chart_in_a_browser(visit, folder, scheme):
     SavedAudits(BROKEN, ONE_RUN).write(folder)
     path = write_run_page([folder], folder / "report.html")
     wide = visit(path, scheme=scheme)
+    assert wide.locator("#audit-picture .bars .point").count() == 4
+    assert wide.locator("#audit-one-run-picture .bars .point").count() == 3
+    wide.locator("#audit summary").click()
     assert wide.locator("#audit-chart .cartesianlayer .js-line").count() == 2  # guaranteed and lower bound
     assert wide.locator("#audit-chart .cartesianlayer .points path").count() == 3 + 1 + 1  # bound, claimed, broken
     assert wide.evaluate(INVALID_PLOTLY) == []

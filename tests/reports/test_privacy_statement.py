@@ -37,14 +37,14 @@ def test_statement_has_every_fact(changing):
     assert "add-remove" in items["Neighbouring data sets"]
     assert "12 times" in items["Releases"]
     assert " % of its records (Poisson sampling)" in items["Releases"]
-    assert "A test with 1 % false alarms detects" in items["What ε means"]
+    assert "An attack with 1 % false positives succeeds with probability at most " in items["What ε means"]
     assert "Gaussian noise of 1.06 to 2 times the sensitivity to one record" in items["Releases"]
 
 
 def test_run_without_noise_guarantees_nothing(finished):
     plain = RunRecord.read(finished["plain"])
     items = statement(plain)
-    assert items["Guaranteed ε"] == "None: values leave the nodes without noise."
+    assert items["Guaranteed ε"] == "No guarantee: values leave the nodes without noise."
     assert items["Protected unit"].startswith("Nothing is protected")
     assert "without noise" in items["Releases"]
     assert "What ε means" not in items
@@ -56,7 +56,7 @@ def test_claim_is_compared_with_the_guarantee(changing):
     assert too_low["Claimed ε"] == ("1, by the paper’s formula. The claim is too low: rely on the guaranteed ε.")
     assert "higher than necessary" in statement(changing, guaranteed=1.0, claimed=3.0)["Claimed ε"]
     assert "agrees" in statement(changing, guaranteed=1.0, claimed=1.0)["Claimed ε"]
-    assert statement(changing, guaranteed=1.0, claimed=None)["Claimed ε"].startswith("None")
+    assert statement(changing, guaranteed=1.0, claimed=None)["Claimed ε"].startswith("No claim")
     unsupported = statement(changing, guaranteed=None, claimed=1.0, reason="a reason")
     assert "Nothing here supports the claim" in unsupported["Claimed ε"]
 

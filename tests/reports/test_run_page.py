@@ -105,7 +105,7 @@ def test_charts_of_cost_and_optional_metrics_appear_only_if_measured(changing):
 def test_settings_that_differ_are_listed(finished):
     differing = different_settings([RunRecord.read(finished[name]) for name in ("changing", "plain")])
     assert differing["algorithm.name"] == ["dyn-d2p", "sgp"]
-    assert differing["algorithm.noise_multiplier"] == ["2.0", "–"]
+    assert differing["algorithm.noise_multiplier"] == ["2.0", "not set"]
     assert "rounds" not in differing
 
 

@@ -61,7 +61,7 @@ def test_modes_without_guarantee_are_explained(records, over_dpps):
         assert "Nothing here supports the claim" in statement
         assert reason in statement
         assert "a sensitivity that is not proven" in statement
-        assert "<strong>none</strong>" in (over_dpps[mode] / "report.html").read_text()
+        assert "<strong>no guarantee</strong>" in (over_dpps[mode] / "report.html").read_text()
 
 
 def test_guarantee_for_nodes_is_stated_for_nodes(records):

@@ -180,3 +180,16 @@ def test_noise_is_secret_unless_a_seed_is_given():
     assert not first.noise.simulated
     assert not torch.equal(first.noise.words("x", first.nodes, 0, 4), second.noise.words("x", second.nodes, 0, 4))
     assert torch.equal(first.public.words("x", first.nodes, 0, 4), second.public.words("x", second.nodes, 0, 4))
+
+
+def test_the_public_facts_of_all_nodes_do_not_depend_on_who_hosts_them():
+    task = tiny(*records(), sampling="poisson", batch=3)
+    alone = task.host([1]).of_network()
+    assert alone.nodes.tolist() == task.nodes.tolist()
+    assert alone.sizes.tolist() == task.sizes.tolist()
+    assert alone.sampling.rate.tolist() == task.sampling.rate.tolist()
+    assert alone.sensitivity(Clip(2.0)).tolist() == task.sensitivity(Clip(2.0)).tolist()
+    with pytest.raises(TacitError, match="no access to the records"):
+        _ = alone.data
+    with pytest.raises(TacitError):
+        alone.gradient(alone.initial(), 0)

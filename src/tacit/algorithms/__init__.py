@@ -12,6 +12,8 @@ from tacit.algorithms.dpps import DPPS, DPPSState
 from tacit.algorithms.dpps_algorithm import DPPSAlgorithm
 from tacit.algorithms.dpsgd import DPSGD, ModelState, SingleNode, single_node
 from tacit.algorithms.ltadmm import LTADMM, lt_admm
+from tacit.algorithms.mixing_options import MixingOptions
+from tacit.algorithms.noisy_gradient import NoisyGradientAlgorithm
 from tacit.algorithms.partpsp import SGPDP, PartPSP
 from tacit.algorithms.pedfl import PEDFL
 from tacit.algorithms.porter import Porter
@@ -25,6 +27,7 @@ from tacit.algorithms.sensitivity import (
     ReplacementSensitivity,
     SensitivityMode,
 )
+from tacit.algorithms.stepper import OptionState, Stepper, inner_state
 from tacit.registry import discover
 
 discover("tacit.algorithms")
@@ -46,9 +49,12 @@ __all__ = [
     "EstimatedSensitivity",
     "Geometric",
     "Listed",
+    "MixingOptions",
     "ModelState",
     "NoNoiseLevel",
     "Nodes",
+    "NoisyGradientAlgorithm",
+    "OptionState",
     "PartPSP",
     "Porter",
     "Prisma",
@@ -60,6 +66,7 @@ __all__ = [
     "SensitivityMode",
     "SingleNode",
     "StepDecay",
+    "Stepper",
     "algorithms",
     "compressors",
     "const_d2p",
@@ -67,6 +74,7 @@ __all__ = [
     "dyn_d2p",
     "dyn_mu_d2p",
     "ecl",
+    "inner_state",
     "lt_admm",
     "scatter_nodes",
     "select_nodes",

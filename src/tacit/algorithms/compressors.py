@@ -54,7 +54,11 @@ class Identity(Compressor):
 
 @dataclass(frozen=True)
 class _Sparsifier(Compressor):
-    """Keeps a `share` of the entries and sets the others to 0."""
+    """Keeps a `share` of the entries and sets the others to 0.
+
+    Args:
+        share: Share of the entries to keep, above 0 and at most 1.
+    """
 
     share: float = 0.1
 
@@ -102,7 +106,11 @@ class RandomK(_Sparsifier):
 @compressors.register("quantise")
 @dataclass(frozen=True)
 class Quantise(Compressor):
-    """Unbiased random rounding of each entry to 2^(bits−1) − 1 levels per sign, relative to the row's largest entry."""
+    """Unbiased random rounding of each entry to 2^(bits−1) − 1 levels per sign, relative to the row's largest entry.
+
+    Args:
+        bits: Bits per entry, 2 to 16.
+    """
 
     bits: int = 8
 

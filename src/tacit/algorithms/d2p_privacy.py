@@ -18,8 +18,8 @@ from tacit.algorithms.algorithm import no_noise_level, select_nodes
 from tacit.algorithms.privacy_plan import Nodes, PrivacyPlan
 from tacit.algorithms.schedules import Geometric
 from tacit.errors import TacitError
-from tacit.privacy import Array, Exact, Gaussian, Mechanism, Release, Sampling, epsilon_to_mu, mu_to_epsilon
-from tacit.tasks import Clip
+from tacit.privacy import Array, Exact, Mechanism, Release, Sampling, epsilon_to_mu, mu_to_epsilon
+from tacit.tasks import Clip, Task
 
 if TYPE_CHECKING:
     from tacit.algorithms.d2p import D2P
@@ -41,7 +41,23 @@ class D2PPrivacy(PrivacyPlan):
         """Return the mechanism of round t."""
         if self.algorithm.noise is None:
             return Exact()
-        return Gaussian(self._scale(nodes) * self.algorithm.noise(t, self.algorithm.rounds))
+        clip = self.algorithm.gradient_clip(t)
+        bound = 1.0 if clip is None else float(clip.bound)
+        rounds = self.algorithm.rounds
+        return self.gaussian(self._scale(nodes), nodes, rounds, self.algorithm.noise(t, rounds), bound)
+
+    @property
+    def refuses_pairs(self) -> str | None:
+        if self.algorithm.noise is None or self.algorithm.clip is None:
+            return "it adds no noise to clipped gradients"
+        if self.algorithm.share is not None:
+            return "parameters that stay at their node are never mixed, so the noise of pairs would not cancel in them"
+        return None
+
+    def unit_noise(self, task: Task) -> tuple[Array, Array]:
+        if self.refuses_pairs:
+            return super().unit_noise(task)
+        return self._scale(task.nodes), task.sensitivity(Clip(1.0))
 
     def releases(self, t: int, nodes: Nodes, sampling: Sampling) -> list[Release]:
         return [Release(t, "gradient", self.mechanism(t, nodes), sampling)]
@@ -56,14 +72,15 @@ class D2PPrivacy(PrivacyPlan):
 
     def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
         """Return the ε of Eqs 4 and 6 for the node with the largest claim."""
-        if self.algorithm.noise is None:
-            return None
+        if self.algorithm.noise is None or self.algorithm.bandwidth is not None:
+            return None  # the paper claims nothing about noise that is correlated in time
         shape = np.array([self.algorithm.noise(t, self.algorithm.rounds) for t in range(rounds)])
         pairs = set(zip(sampling.rate.tolist(), self._scale(nodes).tolist(), strict=True))
         return max(dyn_d2p_claim(rate, 1 / (scale * shape), delta) for rate, scale in pairs)
 
     def mixing_only_clip(self, t: int) -> Clip | None:
-        return self.algorithm.gradient_clip(t) if self.algorithm.share is None else None
+        mixes_only = self.algorithm.share is None and self.algorithm.mixing.keeps_rounds
+        return self.algorithm.gradient_clip(t) if mixes_only else None
 
     def _scale(self, nodes: Nodes) -> Array:
         if self.algorithm.scale is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.algorithms.algorithm import no_noise_level, select_nodes
-from tacit.algorithms.privacy_plan import Nodes, PrivacyPlan
+from tacit.algorithms.privacy_plan import EDGE_VARIABLES_REFUSE_PAIRS, Nodes, PrivacyPlan
 from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.privacy import Array, Exact, Gaussian, Mechanism, Release, Sampling, Unproven
@@ -37,6 +37,10 @@ class DPNormPrivacy(PrivacyPlan):
     """
 
     algorithm: DPNorm
+
+    @property
+    def refuses_pairs(self) -> str | None:
+        return EDGE_VARIABLES_REFUSE_PAIRS
 
     @property
     def assumptions(self) -> tuple[str, ...]:

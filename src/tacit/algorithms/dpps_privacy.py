@@ -34,6 +34,10 @@ class DPPSPrivacy(PrivacyPlan):
     covers_traces: ClassVar[bool] = False  # a simulation records sensitivities that it computes from the data
 
     @property
+    def refuses_pairs(self) -> str | None:
+        return "its noise is Laplace noise, and paired noise is Gaussian"
+
+    @property
     def noise_depends_on_data(self) -> bool:
         return self.algorithm.sensitivity in ("real", "estimated")
 

@@ -95,7 +95,10 @@ class PartPSP(_PartPSP):
 @algorithms.register("sgpdp", example={"clip": 0.1})
 @dataclass(frozen=True, kw_only=True)
 class SGPDP(_PartPSP):
-    """SGPDP: stochastic gradient push with node-level privacy over DPPS; PartPSP with every parameter shared."""
+    """SGPDP: stochastic gradient push with node-level privacy over DPPS; PartPSP with every parameter shared.
+
+    Parameters as in partpsp.
+    """
 
     models_are_released: ClassVar[bool] = True
     exact_values_stay_local: ClassVar[bool] = True

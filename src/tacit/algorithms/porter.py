@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from tacit.algorithms.algorithm import algorithms, check_positive
 from tacit.algorithms.compressors import compressors
-from tacit.algorithms.noisy_gradient import NoisyGradientAlgorithm
+from tacit.algorithms.noisy_gradient import NoisyGradientAlgorithm, NoisyGradientPrivacy
 from tacit.graphs import Graph
 from tacit.networks import Network
 from tacit.tasks import Task
@@ -59,6 +60,8 @@ class Porter(NoisyGradientAlgorithm[PorterState]):
 
     needs: ClassVar[tuple[str, ...]] = ("symmetric", "connected", "static")
     models_are_released: ClassVar[bool] = True
+    mixed: ClassVar[tuple[str, ...]] = ("x",)
+    refused_options: ClassVar[Mapping[str, str]] = {"momentum": "it tracks the mean gradient with its own v"}
     name: ClassVar[str] = "PORTER-DP"
 
     gamma: float = 1.0
@@ -73,6 +76,15 @@ class Porter(NoisyGradientAlgorithm[PorterState]):
     @property
     def title(self) -> str:
         return self.name if self.sigma != 0 else "PORTER-GC"
+
+    @property
+    def privacy(self) -> PorterPrivacy:
+        return PorterPrivacy(self)
+
+    def option_refusal(self, option: str) -> str | None:
+        if option == "mixings" and self.compressor != "identity":
+            return "a message that was mixed once is no longer compressed"
+        return super().option_refusal(option)
 
     def start(self, task: Task, graph: Graph) -> PorterState:
         x = task.initial()
@@ -99,3 +111,16 @@ class Porter(NoisyGradientAlgorithm[PorterState]):
         sent = compress(change, task.noise, task.nodes, t, purpose)
         (received,) = network.mix(t, sent, row_bytes=compress.row_bytes(sent))
         return sent, received
+
+
+@dataclass(frozen=True)
+class PorterPrivacy(NoisyGradientPrivacy):
+    """One noised gradient per round and node. Gradient tracking keeps the sum of v, unless messages are compressed."""
+
+    algorithm: Porter
+
+    @property
+    def refuses_pairs(self) -> str | None:
+        if self.algorithm.sigma == 0:
+            return "it adds no noise"
+        return None if self.algorithm.compressor == "identity" else "compressed messages do not keep the sum"

@@ -9,13 +9,28 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import TacitError
-from tacit.privacy import Adversary, Array, Eavesdropper, Gaussian, Release, Sampling, Unit
+from tacit.privacy import (
+    Adversary,
+    Array,
+    BandedGaussian,
+    Eavesdropper,
+    Gaussian,
+    Mechanism,
+    Paired,
+    Release,
+    Sampling,
+    Unit,
+)
 from tacit.tasks import RANGES_PURPOSE, Clip, Task
 
 if TYPE_CHECKING:
     from tacit.algorithms.algorithm import Algorithm
 
 Nodes = npt.NDArray[np.int64]
+
+EDGE_VARIABLES_REFUSE_PAIRS = (
+    "its edge variables do not keep the sum of the nodes' values, in which paired noise cancels"
+)
 
 
 @dataclass(frozen=True)
@@ -31,7 +46,6 @@ class PrivacyPlan:
     Attributes:
         algorithm: The algorithm whose releases are planned.
         unit: What the planned releases protect, which is what audits change. Statements take it from the ledger.
-        adversary: Whom the guarantee holds against. It knows all data except the protected unit.
         claimed_for: Whether the paper's claim is for the whole "run" or for each "round".
         norm: The norm in which sensitivities are bounded.
         covers_traces: Whether the traced quantities are functions of released values and public numbers only.
@@ -39,10 +53,46 @@ class PrivacyPlan:
 
     algorithm: Algorithm[Any]
     unit: ClassVar[Unit] = "record"
-    adversary: ClassVar[Adversary] = Eavesdropper()
     claimed_for: ClassVar[Literal["run", "round"]] = "run"
     norm: ClassVar[Literal["l1", "l2"]] = "l2"
     covers_traces: ClassVar[bool] = True
+
+    @property
+    def adversary(self) -> Adversary:
+        """Whom the guarantee holds against. It knows all data except the protected unit."""
+        pairs = self.algorithm.pairs
+        return Eavesdropper() if pairs is None else Eavesdropper(pairs.colluders)
+
+    @property
+    def refuses_pairs(self) -> str | None:
+        """Why the algorithm cannot use paired noise; None if it can.
+
+        Paired noise cancels in the sum over all nodes. An algorithm profits only if it keeps this sum: what nodes
+        release is added with the same factor at every node, and mixing does not change the sum.
+        """
+        return "it is not known to keep the sum of the nodes' values, in which paired noise cancels"
+
+    def unit_noise(self, task: Task) -> tuple[Array, Array]:
+        """Return noise multiplier and sensitivity of every node (N,) for a release of factor 1; for paired noise."""
+        raise TacitError(f"{self.algorithm.title} cannot use paired noise: {self.refuses_pairs}")
+
+    def gaussian(
+        self, multipliers: Array, nodes: Nodes, steps: int, noise: float = 1.0, sensitivity: float = 1.0
+    ) -> Mechanism:
+        """Return Gaussian noise for a release of these nodes: independent, paired, or correlated in time.
+
+        Args:
+            multipliers: (n,) noise multipliers of a release of factor 1.
+            nodes: (n,) ids of the hosted nodes.
+            steps: The number of such releases of the run.
+            noise: The factor by which the multipliers of this release are larger.
+            sensitivity: The sensitivity of this release, relative to a release of factor 1.
+        """
+        if self.algorithm.pairs is not None:
+            return Paired(self.algorithm.pairs, nodes, noise * sensitivity, sensitivity)
+        if self.algorithm.bandwidth is not None:
+            return BandedGaussian(multipliers * noise, self.algorithm.bandwidth, steps)
+        return Gaussian(multipliers * noise)
 
     @property
     def noise_depends_on_data(self) -> bool:

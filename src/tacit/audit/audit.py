@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tacit.algorithms import Algorithm
+from tacit.algorithms import Algorithm, Stepper
 from tacit.audit.attack import AttackScores, score_transcripts
 from tacit.audit.canary_task import CANARY_SCALE, canary_task
+from tacit.audit.paired_trials import with_paired_trials
 from tacit.audit.recording import RecordingNetwork, ReplicatedGraph
 from tacit.audit.results import ProfilePoint, TrialsAudit
 from tacit.errors import TacitError
@@ -40,7 +41,8 @@ def audit(
     A trial is a ring of three nodes with or without a canary, the worst-case record, and an eavesdropper on every
     link. Sampling rate, clip bound and algorithm are the config's. Model and data have no influence: the adversary
     knows all data except the canary. The noise comes from the same code as in any run. In half as many further
-    trials the gradients of all other records oppose the canary's; these add to the profile.
+    trials the gradients of all other records oppose the canary's; these add to the profile. With paired noise, one node
+    of each trial colludes, unless the config has no colluders.
 
     Args:
         config: The config of a run.
@@ -95,15 +97,19 @@ def audit_algorithm(
         engine=engine,
     )
     graph = ReplicatedGraph(graphs.build("ring", {"nodes": _NODES}), trials)
-    algorithm, task.ledger.budget = apply_privacy_target(algorithm, task, graph, privacy)
+    independent = privacy.model_copy(update={"noise": "independent"})  # the keys of trials are not those of a network
+    algorithm, task.ledger.budget = apply_privacy_target(algorithm, task, graph, independent)
+    algorithm, known = with_paired_trials(algorithm, task, privacy, _NODES, trials)
     network = RecordingNetwork(graph, trials)
-    state = algorithm.start(task, graph)
+    stepper = Stepper(algorithm)
+    state = stepper.start(task, graph)
     for t in range(algorithm.rounds):
-        state = algorithm.round(t, state, task, network)
+        state = stepper.step(t, state, task, network, last=t + 1 == algorithm.rounds)
         progress(t + 1)
     rate = float(algorithm.privacy.sampling(task).rate[0])
-    scores = score_transcripts(network.transcripts(), included, rate, algorithm.rounds)
-    spent = PrivacyMeter(task, algorithm, privacy.delta).spent(algorithm.rounds)
+    seen = np.concatenate([network.transcripts(), known.transcripts(trials)], axis=1)
+    scores = score_transcripts(seen, included, rate, algorithm.rounds)
+    spent = PrivacyMeter(task, algorithm, privacy.delta, colluders=False).spent(algorithm.rounds)
     return TrialsAudit(
         algorithm=algorithm.title,
         lower=scores.lower(privacy.delta, confidence),

@@ -20,6 +20,7 @@ from tacit.audit.broken_mechanisms import (
     SplitByRank,
     UnrecordedRounds,
 )
+from tacit.audit.broken_pairs import PairedGossip, PairsWithoutOwnNoise, ReplayedStep, RevealedSeeds
 from tacit.audit.results import TrialsAudit
 from tacit.runs import Batch, PrivacyTarget
 
@@ -28,7 +29,7 @@ class GalleryEntry(NamedTuple):
     """A broken mechanism and a setting in which an audit can detect its mistake.
 
     `other_gradient` is the gradient of all records except the canary. `correct_batch` is set if the correct mechanism
-    samples batches differently.
+    samples batches differently. `correct` is the mechanism without the mistake.
     """
 
     broken: type[CorrectGossip]
@@ -38,10 +39,11 @@ class GalleryEntry(NamedTuple):
     rounds: int = 4
     multiplier: float = 2.0
     correct_batch: Batch | None = None
+    correct: type[CorrectGossip] = CorrectGossip
 
     def audit(self, *, broken: bool, trials: int = 20_000, confidence: float = 0.95, seed: int = 0) -> TrialsAudit:
         """Audit the broken mechanism, or the correct one on the same data."""
-        algorithm = (self.broken if broken else CorrectGossip)(multiplier=self.multiplier).with_rounds(self.rounds)
+        algorithm = (self.broken if broken else self.correct)(multiplier=self.multiplier).with_rounds(self.rounds)
         return audit_algorithm(
             algorithm,
             self.batch if broken or self.correct_batch is None else self.correct_batch,
@@ -70,4 +72,7 @@ GALLERY: dict[str, GalleryEntry] = {
     "split by rank": GalleryEntry(SplitByRank, records=5, other_gradient=-1.0),
     "all records as a batch": GalleryEntry(AllRecordsAsABatch, _POISSON, 12, correct_batch=Batch(size=None)),
     "sent before the release": GalleryEntry(SentBeforeTheRelease),
+    "pairs without own noise": GalleryEntry(PairsWithoutOwnNoise, correct=PairedGossip),
+    "revealed seeds": GalleryEntry(RevealedSeeds, correct=PairedGossip),
+    "replayed step": GalleryEntry(ReplayedStep, correct=PairedGossip),
 }

@@ -40,6 +40,9 @@ def threats(
     print_line(
         f"δ = {first.delta:g}, per {first.unit} ({first.relation}) at a node that the adversary does not control."
     )
+    if analysis.against_colluders is not None:
+        curve = (f"{number}: {rounded_up(each)}" for number, each in enumerate(analysis.against_colluders))
+        print_line(f"ε by the number of colluders: {', '.join(curve)}.")
     if analysis.note:
         print_line(analysis.note)
 

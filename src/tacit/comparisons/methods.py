@@ -73,7 +73,8 @@ def compared_methods(
 def method_config(method: Method, settings: Sequence[str]) -> Config:
     """The config of a method before it gets a target."""
     if isinstance(method, Algorithm):
-        return Config.load(None, [f"algorithm={PYTHON_OBJECT_PREFIX}{type(method).__name__}", *settings])
+        others = [each for each in settings if not each.startswith("algorithm.")]  # an object has its own parameters
+        return Config.load(None, [f"algorithm={PYTHON_OBJECT_PREFIX}{type(method).__name__}", *others])
     if not isinstance(method, str):
         raise TacitError(f"a method must be a config file, a name or an Algorithm, got {type(method).__name__}")
     if method.endswith(".toml") or Path(method).is_file():

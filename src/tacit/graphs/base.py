@@ -23,6 +23,13 @@ _CONTRACTION_TARGET = 0.01  # the table of contractions is extended until its la
 _MAX_ROUNDS_TIMES_NODES = 1 << 18  # the size limit of that table
 
 graphs: Registry[Graph] = Registry("graph")
+graphs.describe_parameters(
+    nodes="Number of nodes.",
+    lazy="If true, every node keeps half of its value.",
+    weights='Rule for the weights of links: "metropolis" (doubly stochastic) or "uniform-out" (equal shares).',
+    seed="Seed of the random links.",
+    connected="Whether links are drawn again until the graph is connected.",
+)
 
 
 class Graph(ABC):

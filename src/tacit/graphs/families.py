@@ -40,6 +40,9 @@ def _circulant(name: str, nodes: int, offsets: ArrayLike, weight: float | None =
 def ring(nodes: int, directed: bool = False, lazy: bool = False) -> Graph:
     """Each node exchanges values with its predecessor and successor; if directed, it only sends to its successor.
 
+    Args:
+        directed: If true, a node sends to its successor only.
+
     >>> ring(5, directed=True).edges(0)
     (array([0, 1, 2, 3, 4]), array([1, 2, 3, 4, 0]))
     """
@@ -50,6 +53,9 @@ def ring(nodes: int, directed: bool = False, lazy: bool = False) -> Graph:
 @graphs.register("d-out")
 def d_out(nodes: int, d: int = 2) -> Graph:
     """Each node i sends to i, i+1, …, i+d−1: d receivers including itself, with weight 1/d each.
+
+    Args:
+        d: Number of receivers, the node itself included.
 
     >>> d_out(4, d=2).at(0).toarray()[:, 0]
     array([0.5, 0.5, 0. , 0. ])
@@ -66,6 +72,9 @@ def one_peer_exponential(nodes: int, period: Literal["floor", "ceil"] = "floor")
 
     The distance is 2^(t mod p), with p = floor(log2(N−1)) + 1 as in SGP, or ceil(log2(N−1)) + 1 as in the text of
     PartPSP.
+
+    Args:
+        period: "floor" for the period of SGP, "ceil" for that of PartPSP.
 
     >>> one_peer_exponential(10).period, one_peer_exponential(10, period="ceil").period
     (4, 5)
@@ -118,6 +127,9 @@ def star(nodes: int, weights: Rule = "metropolis", lazy: bool = False) -> Graph:
 def grid(nodes: int, rows: int | None = None, weights: Rule = "metropolis", lazy: bool = False) -> Graph:
     """A rectangle, as square as N allows: each node exchanges values with its horizontal and vertical neighbours.
 
+    Args:
+        rows: Number of rows, a divisor of the number of nodes; by default as square as possible.
+
     >>> grid(6), grid(6).edges(0)[1][:2]
     (<grid 2 × 3: 6 nodes, static>, array([1, 3]))
     """
@@ -131,6 +143,9 @@ def grid(nodes: int, rows: int | None = None, weights: Rule = "metropolis", lazy
 @graphs.register("torus")
 def torus(nodes: int, rows: int | None = None, weights: Rule = "metropolis", lazy: bool = False) -> Graph:
     """A grid with joined opposite borders: every node has neighbours on all four sides.
+
+    Args:
+        rows: Number of rows, a divisor of the number of nodes; by default as square as possible.
 
     >>> torus(16).out_degrees(0).max()
     np.int64(4)

@@ -33,6 +33,9 @@ def erdos_renyi(
 ) -> Graph:
     """Each pair of nodes is linked with probability p, by default 2 ln(N)/N; redrawn until connected.
 
+    Args:
+        p: Probability of each link; by default 2 ln(N)/N, at most 1.
+
     >>> erdos_renyi(20, p=0.3, seed=1)
     <erdos-renyi p=0.3: 20 nodes, static>
     """
@@ -71,6 +74,9 @@ def _pairs(nodes: int, p: float, rng: np.random.Generator) -> sparse.csr_array:
 @graphs.register("random-regular")
 def random_regular(nodes: int, degree: int = 3, seed: int = 0, connected: bool = True, lazy: bool = False) -> Graph:
     """Each node exchanges values with `degree` random others; redrawn until connected.
+
+    Args:
+        degree: Number of neighbours of every node.
 
     >>> random_regular(10, degree=4, seed=1).out_degrees(0)
     array([4, 4, 4, 4, 4, 4, 4, 4, 4, 4])

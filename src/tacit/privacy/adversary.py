@@ -50,16 +50,26 @@ class Adversary(ABC):
 
 @dataclass(frozen=True)
 class Eavesdropper(Adversary):
-    """Sees every message on every link in every round.
+    """Sees every message on every link in every round, and colludes with any `colluders` nodes.
+
+    Colluders tell it the noise that they know: their own, and the noise that they share with other nodes. Where the
+    noise of nodes is independent, they change nothing.
 
     >>> Eavesdropper().view(np.full((2, 2), 0.5), None)
     array([[1., 0.],
            [0., 1.]])
+    >>> Eavesdropper(5).title
+    'an eavesdropper on every link who colludes with any 5 nodes'
     """
+
+    colluders: int = 0
 
     @property
     def title(self) -> str:
-        return "an eavesdropper on every link"
+        if self.colluders == 0:
+            return "an eavesdropper on every link"
+        nodes = "one node" if self.colluders == 1 else f"{self.colluders} nodes"
+        return f"an eavesdropper on every link who colludes with any {nodes}"
 
     def view(self, weights: Array, mean_weights: Array | None) -> Array:
         return np.eye(len(weights))

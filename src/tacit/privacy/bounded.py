@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from tacit.privacy.ledger import Ledger
     from tacit.privacy.noise import Noise
+    from tacit.privacy.pair_noise import PairNoise
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,22 @@ class ReleaseContext:
         noise: The source of the nodes' noise.
         on_release: Called with step, purpose, noised value and noise scale of every release. It may overwrite the
             value. Tests of algorithms use it to replay releases (`tacit check`).
+        pairs: The source of the noise that pairs of nodes share; None: derived from `noise`, as for nodes in one
+            trust domain.
     """
 
     nodes: npt.NDArray[np.int64]
     ledger: Ledger
     noise: Noise
     on_release: Callable[[int, str, Tensor, npt.NDArray[np.float64]], None] | None = None
+    pairs: PairNoise | None = None
+
+    @property
+    def pair_noise(self) -> PairNoise:
+        """The source of the noise that pairs of nodes share."""
+        from tacit.privacy.pair_noise import DerivedPairNoise
+
+        return self.pairs or DerivedPairNoise(self.noise)
 
 
 @dataclass(frozen=True)

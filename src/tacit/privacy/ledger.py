@@ -232,7 +232,7 @@ class Ledger:
 def _unpack(data: bytes) -> Array:
     values = np.frombuffer(zlib.decompress(data))
     # If all nodes have the same value, it is stored once: thousands of rounds of thousands of nodes fit in memory.
-    return np.broadcast_to(values[:1].copy(), values.shape) if (values == values[0]).all() else values
+    return np.broadcast_to(values[:1].copy(), values.shape) if (values == values[:1]).all() else values
 
 
 @contextmanager

@@ -35,6 +35,7 @@ class Noise:
 
     Attributes:
         digest_key: The key of `keyed_digest`, by default that of the noise. It may outlive the noise.
+        shuffles: The source of shuffles, whose words are the same in all rounds until the next shuffle.
 
     >>> noise = Noise.from_seed(0)
     >>> x = torch.zeros(2, 3)
@@ -50,6 +51,7 @@ class Noise:
             raise ValueError(f"a noise key must have 32 bytes, got {len(key)}")
         self._key = self.digest_key = key
         self.reproducible, self.seed = reproducible, seed
+        self.shuffles: Noise = self
 
     @classmethod
     def from_seed(cls, seed: int) -> Noise:
@@ -124,12 +126,13 @@ class Noise:
         step: int,
         *,
         strict: bool = True,
+        grid_scale: float | None = None,
     ) -> None:
-        """Add N(0, scale[i]²) to row i, by Box–Muller, and round to the grid.
+        """Add N(0, scale[i]²) to row i, by Box–Muller, and round to the grid, by default that of the row's own scale.
 
         The radius has 62 bits, so the tails reach beyond 9 standard deviations.
         """
-        for rows, columns, part in _rounded(x, scale, nodes, strict):
+        for rows, columns, part in _rounded(x, scale, nodes, strict, grid_scale):
             half = -(-part.shape[1] // 2)
             words = self.words(purpose, nodes[rows], step, 3 * half, 3 * columns.start // 8).view(-1, 3, half)
             variance = torch.from_numpy(scale[rows, None] ** 2).to(x.dtype)
@@ -170,11 +173,16 @@ def grid(scale: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def _rounded(
-    x: Tensor, scale: npt.NDArray[np.float64], nodes: npt.NDArray[np.int64], strict: bool = True
+    x: Tensor,
+    scale: npt.NDArray[np.float64],
+    nodes: npt.NDArray[np.int64],
+    strict: bool = True,
+    grid_scale: float | None = None,
 ) -> Iterator[tuple[slice, slice, Tensor]]:
     """Yield parts of x for the caller to add noise to, and round each part to the grid while it is in the cache."""
     _check_scale(scale, x.dtype, nodes)
-    steps = torch.from_numpy(grid(scale)[:, None]).to(x.dtype)
+    finest = scale if grid_scale is None else np.full_like(scale, grid_scale)
+    steps = torch.from_numpy(grid(finest)[:, None]).to(x.dtype)
     # Around 1.5/eps steps floats are one step apart, so adding and subtracting that many rounds, ties to even. No
     # value becomes −0, whose sign would reveal more than the grid does.
     shifts = 1.5 / torch.finfo(x.dtype).eps * steps

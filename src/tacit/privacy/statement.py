@@ -13,7 +13,7 @@ import numpy as np
 from tacit.privacy.accounting import guarantee
 from tacit.privacy.exact_values import BEFORE_RUN
 from tacit.privacy.ledger import Ledger
-from tacit.privacy.mechanisms import NO_PRIVACY
+from tacit.privacy.mechanisms import NO_PRIVACY, BandedGaussian
 from tacit.privacy.release import Array, Release
 from tacit.privacy.sampling import Relation
 
@@ -49,6 +49,8 @@ class Privacy:
         runs: The number of runs with secret noise on these records, with this one; 0 if they are not counted.
         total: The guaranteed ε of all of them together, at the same δ; None if there is no total.
         total_reason: Why there is no total, if so.
+        against_colluders: With paired noise, the guaranteed ε against 0, 1, … N − 1 colluding nodes. `guaranteed` is
+            the entry of the planned number. None for other noise, and before the run has ended.
         per_node: (n,) the guaranteed ε of each node.
 
     Example:
@@ -72,11 +74,13 @@ class Privacy:
     runs: int = 0
     total: float | None = None
     total_reason: str | None = None
+    against_colluders: list[float] | None = None
     per_node: Array = field(default_factory=lambda: np.zeros(0), repr=False, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all values except `per_node`, for JSON."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "per_node"}
+        """Return all values except `per_node`, for JSON; `against_colluders` only if it is known."""
+        left_out = {"per_node"} if self.against_colluders else {"per_node", "against_colluders"}
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
 
     @property
     def label(self) -> str:
@@ -197,6 +201,16 @@ def no_guarantee_reason(releases: Iterable[Release]) -> str:
     """Return why releases with an infinite ε guarantee nothing."""
     unprotected = [release.mechanism for release in releases if release.mechanism.loss is NO_PRIVACY]
     return unprotected[0].no_guarantee_because if unprotected else "there is too little noise for any bound"
+
+
+def correlation_notes(releases: Iterable[Release]) -> list[str]:
+    """Return a sentence about noise that is correlated in time, if the releases have any."""
+    banded = {(each.mechanism, each.sampling) for each in releases if isinstance(each.mechanism, BandedGaussian)}
+    widest = max((int(mechanism.bandwidths(sampling).max()) for mechanism, sampling in banded), default=1)
+    over = f"over up to {widest} steps"
+    return (
+        [f"The noise is correlated in time, {over}. ε accounts for all releases of the run jointly."] if banded else []
+    )
 
 
 def outside_parts(releases: Iterable[Release]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The sections of a run's page about audits: what was attacked, the lower bound that was found, and the verdict."""
+"""The sections of a run's page about audits: one sentence, one picture, and how the attack works."""
 
 from __future__ import annotations
 
@@ -6,76 +6,70 @@ from typing import NamedTuple
 
 from tacit.audit import AuditResult, OneRunAudit, TrialsAudit
 from tacit.privacy import rounded_down, rounded_up
-from tacit.reports.charts import LOG_AXIS, Figure, line_figure, series_colour, with_legend
+from tacit.reports.audit_limits import limits_text
 from tacit.reports.privacy_statement import StatementItem
 from tacit.reports.run_record import RunRecord
 
-_MAX_CLAIM_RATIO = 4  # a claim so many times larger than all else would flatten the chart
-
 
 class AuditSection(NamedTuple):
-    """A section of the page; `warning` is empty unless the guarantee is broken."""
+    """A section of the page.
+
+    Attributes:
+        sentence: What was found, beside the guarantee and the claim.
+        more: What more trials would show.
+        items: How the attack works, and what its result means.
+        warning: Empty unless the guarantee is broken.
+    """
 
     id: str
     heading: str
     about: str
+    sentence: str
+    more: str
     items: list[StatementItem]
     warning: str
+
+    @property
+    def picture(self) -> str:
+        """The id of the picture."""
+        return f"{self.id}-picture"
 
 
 def audit_sections(run: RunRecord) -> list[AuditSection]:
     """One section per kind of audit in the run's folder."""
     trials, one_run, sections = run.audits.trials, run.audits.one_run, []
     if trials is not None:
-        items = [_attacked_method(run, trials), *_outcome(trials)]
         about = "the method, in many small networks"
-        sections.append(AuditSection("audit", "Audit of the method", about, items, _warning(trials)))
+        sections.append(_section("audit", "Audit of the method", about, _attacked_method(run, trials), trials))
     if one_run is not None:
-        items = [_attacked_run(run, one_run), *_outcome(one_run)]
         about = "the whole config, run once more with canary records"
-        sections.append(AuditSection("audit-one-run", "Audit of one run", about, items, _warning(one_run)))
+        sections.append(_section("audit-one-run", "Audit of one run", about, _attacked_run(run, one_run), one_run))
     return sections
 
 
-def audit_chart(audit: TrialsAudit | None) -> Figure | None:
-    """Guaranteed ε and the lower bound at every tested δ; None without a guarantee.
-
-    The claim holds for the run's δ only and is marked there.
-    """
-    if audit is None or not audit.points:
-        return None
-    largest = {point.delta: point for point in sorted(audit.points, key=lambda point: point.lower - point.guaranteed)}
-    points = sorted(largest.values())
-    broken = [point for point in points if point.lower > point.guaranteed]
-    claim, top = audit.claimed_total, max(max(point.lower, point.guaranteed) for point in points)
-    curves = [
-        _curve("guaranteed", 0, [(point.delta, point.guaranteed) for point in points], "lines"),
-        _curve("lower bound", 2, [(point.delta, point.lower) for point in points], "lines+markers"),
-    ]
-    if claim is not None and claim <= _MAX_CLAIM_RATIO * top:
-        curves.append(_curve("claimed", 1, [(audit.delta, claim)], "markers", symbol="line-ew-open", size=24))
-    if broken:
-        marks = [(point.delta, point.lower) for point in broken]
-        curves.append(_curve("broken", 6, marks, "markers", symbol="x", size=10))
-    figure = line_figure(curves, "δ", {"title": {"text": "ε"}, "rangemode": "tozero"})
-    assert figure is not None
-    figure["layout"]["xaxis"] |= LOG_AXIS
-    return with_legend(figure)
+def _section(name: str, heading: str, about: str, attack: StatementItem, audit: AuditResult) -> AuditSection:
+    items = [attack, StatementItem("Guarantee", _verdict(audit))]
+    return AuditSection(name, heading, about, _sentence(audit), limits_text(audit), items, _warning(audit))
 
 
-def _curve(name: str, index: int, points: list[tuple[float, float]], mode: str, **marker: object) -> Figure:
-    colour = series_colour(index)
-    return {
-        "type": "scatter",
-        "mode": mode,
-        "x": [x for x, _ in points],
-        "y": [y for _, y in points],
-        "name": name,
-        "cliponaxis": False,
-        "line": {"color": colour, "width": 2, "dash": "solid" if mode == "lines" else "dot"},
-        "marker": {"size": 7, "color": colour, "line": {"color": colour, "width": 3}} | marker,
-        "hovertemplate": f"δ = %{{x:.3g}}: {name} ε = %{{y:.3g}}<extra></extra>",
-    }
+def _sentence(audit: AuditResult) -> str:
+    """The lower bound beside the guarantee and the claim, in one sentence."""
+    found = (
+        f"The attack shows ε ≥ {rounded_down(audit.lower)} at δ = {audit.delta:g} with {100 * audit.confidence:.4g} % "
+        "confidence"
+    )
+    if audit.guaranteed is None:
+        guarantee = "nothing is guaranteed"
+    elif audit.holds:
+        guarantee = f"the guaranteed ε = {rounded_up(audit.guaranteed)} is not broken"
+    else:
+        guarantee = "THE GUARANTEE IS BROKEN"
+    claim = audit.claimed_total
+    if claim is None:
+        return f"{found}; {guarantee}."
+    scope = f" for {_rounds(audit)}" if audit.claimed_for == "round" else ""
+    refuted = "refuted" if audit.refuted else "not refuted"
+    return f"{found}; {guarantee}, and the claimed ε = {claim:.4g}{scope} is {refuted}."
 
 
 def _attacked_method(run: RunRecord, audit: TrialsAudit) -> StatementItem:
@@ -107,23 +101,9 @@ def _attacked_run(run: RunRecord, audit: OneRunAudit) -> StatementItem:
     )
 
 
-def _outcome(audit: AuditResult) -> list[StatementItem]:
-    bound = f"ε ≥ {rounded_down(audit.lower)} at δ = {audit.delta:g}, with {100 * audit.confidence:.4g} % confidence."
-    guaranteed = "Nothing is guaranteed for it."
-    if audit.guaranteed is not None:
-        guaranteed = f"Guaranteed for it: ε = {rounded_up(audit.guaranteed)}."
-    items = [StatementItem("Lower bound", f"{bound} {guaranteed}"), StatementItem("Guarantee", _verdict(audit))]
-    claim = audit.claimed_total
-    if claim is not None:
-        scope = f" for {_rounds(audit)}" if audit.claimed_for == "round" else ""
-        verdict = "Refuted: the lower bound is larger." if audit.refuted else "Not refuted."
-        items.append(StatementItem("Claim", f"The paper’s formula claims ε = {claim:.4g}{scope}. {verdict}"))
-    return items
-
-
 def _verdict(audit: AuditResult) -> str:
     if audit.guaranteed is None:
-        return "There is none."
+        return "There is no guarantee to test."
     if not audit.holds:
         error = 100 * (1 - audit.confidence) * (2 if audit.profile else 1)
         return f"Broken: {_breach(audit)}. A correct guarantee fails at most {error:.3g} % of such audits by chance."

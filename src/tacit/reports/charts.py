@@ -14,7 +14,7 @@ Figure = dict[str, Any]
 LOG_AXIS = {"type": "log", "exponentformat": "power", "dtick": 1}
 _COLOURS = 8
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down")
-_LOG_RATIO = 20.0  # a claim and a guarantee further apart have a logarithmic axis
+LOG_RATIO = 20.0  # values further apart, such as a claim and a guarantee, have a logarithmic axis
 _MAX_MARKERS = 30  # more markers would hide the line
 
 
@@ -52,8 +52,11 @@ def epsilon_over_rounds(runs: Sequence[RunRecord]) -> Figure | None:
             curves.append(_history_curve(run, i, "round", "guaranteed", "round %{x}: guaranteed ε = %{y:.3g}"))
         claimed = _history_curve(run, i, "round", "claimed", "round %{x}: claimed ε = %{y:.3g}")
         if claimed is not None:
-            curves.append({**claimed, "mode": "lines", "line": {**claimed["line"], "dash": "dot"}})
-    return line_figure(curves, "Round", dict(LOG_AXIS) if _far_apart(runs) else {"rangemode": "tozero"})
+            dotted = {**claimed["line"], "dash": "dot"}
+            curves.append({**claimed, "name": f"{claimed['name']}, claimed", "mode": "lines", "line": dotted})
+    if not _far_apart(runs):
+        return line_figure(curves, "Round", {"rangemode": "tozero"})
+    return line_figure([_positive(each) for each in curves], "Round", dict(LOG_AXIS))
 
 
 def curve(x: Sequence[Any], y: Sequence[Any], name: str, index: int, hover: str) -> Figure:
@@ -131,6 +134,7 @@ def _band(run: RunRecord, index: int, x: str, y: str, scale: float) -> Figure | 
         "opacity": 0.18,
         "line": {"width": 0},
         "hoverinfo": "skip",
+        "showlegend": False,
         "meta": index,
     }
 
@@ -140,7 +144,15 @@ def _far_apart(runs: Sequence[RunRecord]) -> bool:
     columns = ("guaranteed", "claimed")
     rows = [row for run in runs if run.privacy.guaranteed is not None for row in run.evaluations]
     largest = [max((row[name] for row in rows if row.get(name) is not None), default=0.0) for name in columns]
-    return min(largest) > 0 and max(largest) > _LOG_RATIO * min(largest)
+    return min(largest) > 0 and max(largest) > LOG_RATIO * min(largest)
+
+
+def _positive(figure: Figure | None) -> Figure | None:
+    """The points of a curve that a logarithmic axis can show."""
+    if figure is None:
+        return None
+    points = [(x, y) for x, y in zip(figure["x"], figure["y"], strict=True) if y > 0]
+    return {**figure, "x": [x for x, _ in points], "y": [y for _, y in points]}
 
 
 def _suffix(shown: Metric) -> str:

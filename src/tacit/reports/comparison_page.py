@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from tacit.comparisons import Comparison, mean_and_deviation, mean_curve
+from tacit.reports.comparison_summary import comparison_summary
 from tacit.reports.report_page import ReportPage
 from tacit.reports.run_page import REPORT_FILE, render_run_page
 from tacit.reports.run_record import RunRecord
-from tacit.reports.template import write_page
+from tacit.reports.template import share_script, write_page
 from tacit.runs import Observer
 
 
@@ -26,7 +27,10 @@ def write_comparison_page(comparison: Comparison) -> Path:
         mean_record(label, [RunRecord.read(folder) for folder in folders])
         for label, folders in comparison.folders.items()
     ]
-    return write_page(comparison.out / REPORT_FILE, render_run_page(runs))
+    page = render_run_page(runs, comparison=comparison_summary(comparison))
+    written = write_page(comparison.out / REPORT_FILE, page)
+    share_script(written, [folder for folders in comparison.folders.values() for folder in folders])
+    return written
 
 
 def mean_record(label: str, runs: Sequence[RunRecord]) -> RunRecord:
@@ -39,7 +43,7 @@ def mean_record(label: str, runs: Sequence[RunRecord]) -> RunRecord:
     means = {name: None if each is None else each[0] for name, each in over.items()}
     return replace(
         worst,
-        name=title if label.lower() in title.lower() else f"{label}: {title}",
+        name=title if label.lower() in title.replace("²", "2").lower() else f"{label}: {title}",
         evaluations=mean_curve([run.evaluations for run in runs]),
         result={**worst.result, "metrics": means, "bytes": None if sent is None else sent[0]},
         config=_joined([run.config for run in runs]),

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from tacit.reports.privacy_statement import MEANING, StatementItem, privacy_statement
 from tacit.reports.run_record import RunRecord
+from tacit.reports.verification_section import digests
+from tacit.runs.metrics import headline
+from tacit.tasks import datasets
 
 _NO_PURPOSE = "Not stated."
-_NO_ASSUMPTIONS = "None without proof or check. The limitations below apply."
+_NO_ASSUMPTIONS = "Everything that the guarantee needs is proven or enforced. The limitations below apply."
+
+
+def description_items(run: RunRecord) -> list[StatementItem]:
+    """What was trained, on which data."""
+    return [StatementItem("Data", data_text(run)), StatementItem("Method", method_text(run))]
 
 
 def document_items(run: RunRecord, purpose: str) -> list[StatementItem]:
-    """Purpose, data, method, guarantee and assumptions of a run."""
+    """Purpose, data, method, guarantee and assumptions of a run, and the digests that identify it."""
     statement = dict(privacy_statement(run))
     guarantee = [f"{run.privacy.line}.", statement.get(MEANING, ""), statement.get("Notes", "")]
     return [
@@ -19,13 +27,17 @@ def document_items(run: RunRecord, purpose: str) -> list[StatementItem]:
         StatementItem("Method", f"{method_text(run)} {statement.get('Releases', '')}".strip()),
         StatementItem("Guarantee", " ".join(filter(None, guarantee))),
         StatementItem("Assumptions", statement.get("Assumptions", _NO_ASSUMPTIONS)),
+        StatementItem("Result", _result_text(run)),
+        StatementItem("Identification", _identification(run)),
     ]
 
 
 def data_text(run: RunRecord) -> str:
     """The data set by name, its columns, and how many records the nodes hold."""
     data, sharding = run.config.get("data", {}), run.config.get("sharding", {})
-    text = str(data.get("name", "not recorded"))
+    name = str(data.get("name", "not recorded"))
+    described = datasets.describe().get(name, "") if "path" not in data else ""
+    text = f"{name}: {described.rstrip('.')}" if described else name
     if "path" in data:
         text += f", {data['path']}"
     columns = data.get("columns")
@@ -41,6 +53,20 @@ def data_text(run: RunRecord) -> str:
         text += f". {sum(sizes):,} training records at {nodes}{spread}"
     by = f" ({sharding['column']})" if "column" in sharding else ""
     return f"{text}. Divided among the nodes: {sharding['name']}{by}." if "name" in sharding else f"{text}."
+
+
+def _result_text(run: RunRecord) -> str:
+    """The headline metrics beside the trivial predictor."""
+    measured, trivial = run.result.get("metrics") or {}, run.result.get("trivial") or {}
+    text = headline(measured, trivial)
+    return f"{text[:1].upper()}{text[1:]}." if text else "Not measured."
+
+
+def _identification(run: RunRecord) -> str:
+    """The digests that bind the signatures to this run."""
+    found = digests(run)
+    listed = [f"{name} {found[name]}" for name in ("config", "releases") if name in found]
+    return f"SHA-256 digests in the ledger: {'; '.join(listed)}." if listed else "The ledger is not in the folder."
 
 
 def method_text(run: RunRecord) -> str:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tacit.reports.charts import Figure, series_colour
+from tacit.reports.experiment_table import axis_name, difference_sentences, experiment_table, has_noise
 from tacit.reports.run_page import REPORT_FILE
 from tacit.reports.run_panels import ChartPanel
 from tacit.reports.sensitivity_chart import estimate_warning, sensitivity_chart
 from tacit.reports.template import render_template, write_page
-from tacit.reproduce import Experiment, ExperimentChart, ExperimentResults, ResultRow, SeedSummary, table_columns
+from tacit.reproduce import Experiment, ExperimentChart, ExperimentResults, ResultRow, SeedSummary
 from tacit.runs.metrics import metric
+from tacit.version import __version__
 
 _HEADINGS = {
     "published": ("Published", "in the paper"),
@@ -42,7 +45,11 @@ def render_experiment_page(results: ExperimentResults) -> str:
         panels=panels,
         figures={panel.id: panel.figure for panel in panels},
         series=[(label, series_colour(i)) for i, label in enumerate(_series(experiment.chart, rows))],
-        lines=table_columns(experiment, rows),
+        table=experiment_table(experiment, rows),
+        differences=difference_sentences(experiment, rows),
+        noisy=has_noise(rows),
+        seeds=max((each.runs for row in rows for each in (row.paper, row.guaranteed, row.plain) if each), default=0),
+        dated=f"{datetime.now(UTC):%Y-%m-%d} · Tacit {__version__}",
     )
 
 
@@ -59,7 +66,9 @@ def _metric_panels(experiment: Experiment, rows: Sequence[ResultRow]) -> list[Ch
             if drawn:
                 where = f"{about}, {facet}" if facet else about
                 axis = {"title": {"text": experiment.first_metric.short_label}}
-                figure = _figure(drawn, {"title": {"text": chart.x or chart.series}, "type": "category"}, axis)
+                figure = _figure(
+                    drawn, {"title": {"text": axis_name(chart.x or chart.series)}, "type": "category"}, axis
+                )
                 panels.append(ChartPanel(f"chart-{len(panels)}", heading, where, figure))
     _use_same_scale(experiment, [panel.figure for panel in panels if panel.figure])
     return panels
@@ -73,7 +82,7 @@ def _metric_trace(
         summary: SeedSummary | None = None if source == "published" else getattr(row, source) or row.plain
         value = row.published if summary is None else summary.mean[shown.name]
         if value is not None and (summary or source == "published"):
-            position = row.labels.get(chart.x or chart.series, f"no {chart.x}")
+            position = row.labels.get(chart.x or chart.series, f"no {axis_name(chart.x or chart.series)}")
             points.append((position, value, summary.deviation[shown.name] if summary else None))
     if not points:
         return None
@@ -192,7 +201,11 @@ def _facets(experiment: Experiment, rows: Sequence[ResultRow]) -> dict[str, list
     rest = [axis for axis in experiment.axes if axis not in (experiment.chart.x, experiment.chart.series)]
     groups = [{axis: row.labels[axis] for axis in rest if axis in row.labels} for row in rows]
     labels = max(map(len, groups), default=0)
-    facets = {", ".join(f"{axis} {group[axis]}" for axis in group): group for group in groups if len(group) == labels}
+    facets = {
+        ", ".join(f"{axis_name(axis)} = {group[axis]}" for axis in group): group
+        for group in groups
+        if len(group) == labels
+    }
     return {
         title: [row for row, group in zip(rows, groups, strict=True) if group.items() <= facet.items()]
         for title, facet in facets.items()

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tacit.graph_learning import GraphLearner
+from tacit.reports.attack_chart import attack_chart
 from tacit.reports.charts import LOG_AXIS, Figure, curve, line_figure
+from tacit.reports.formats import NOT_SET
 from tacit.reports.graph_pictures import edges_of, graph_pictures
-from tacit.reports.privacy_statement import several_runs_limitation, statement_items
+from tacit.reports.privacy_statement import MEANING, several_runs_limitation, statement_items
 from tacit.reports.release_summary import summarise_releases
 from tacit.reports.template import render_template, write_page
 from tacit.runs import flat_settings
+from tacit.version import __version__
 
 
 def write_graph_page(learner: GraphLearner, out: Path, names: Sequence[str], vertices: Sequence[str] | None) -> Path:
@@ -33,12 +37,17 @@ def render_graph_page(learner: GraphLearner, names: Sequence[str], vertices: Seq
     pictures = graph_pictures(learner, names, labels)
     columns = ("change",) if run.method.noise_in_rounds else ("objective", "residual")
     charts = {column: _history_chart(run.history, column, logarithmic=column == "residual") for column in columns}
-    releases = summarise_releases(run.task.ledger.releases())
+    privacy = replace(learner.privacy_, unit="signal")
+    statement = statement_items(privacy, summarise_releases(run.task.ledger.releases()))
+    attack = attack_chart(privacy)
     return render_template(
         "graphs.html",
         title=f"{run.method.title}: {run.task.n} graphs with {run.task.d} vertices",
         result=run.result(),
-        privacy=learner.privacy_,
+        privacy=privacy,
+        warnings=[],
+        meaning=dict(statement).get(MEANING, ""),
+        dated=f"{datetime.now(UTC):%Y-%m-%d} · Tacit {__version__}",
         network=run.network.graph.description,
         noise_in_rounds=run.method.noise_in_rounds,
         tolerance=run.tolerance,
@@ -48,10 +57,11 @@ def render_graph_page(learner: GraphLearner, names: Sequence[str], vertices: Seq
         figures={
             **{picture.id: picture.figure for picture in pictures},
             **{column: chart for column, chart in charts.items() if chart},
+            **({"attack": attack} if attack else {}),
         },
-        statement=statement_items(replace(learner.privacy_, unit="signal"), releases),
+        statement=statement,
         limitations=_limitations(learner),
-        settings=flat_settings(_settings(learner)),
+        settings=_settings(learner),
     )
 
 
@@ -95,9 +105,10 @@ def _limitations(learner: GraphLearner) -> list[str]:
     ]
 
 
-def _settings(learner: GraphLearner) -> dict[str, Any]:
+def _settings(learner: GraphLearner) -> dict[str, str]:
     method = learner.method_
     values = {each.name: getattr(method, each.name) for each in fields(method) if each.name != "noise"}
     rounded = {key: float(f"{value:.4g}") if isinstance(value, float) else value for key, value in values.items()}
     privacy = {"clip": learner.clip, "epsilon": learner.epsilon, "delta": learner.delta, "seed": learner.seed}
-    return {**rounded, **privacy}
+    flat = flat_settings({**rounded, **privacy})
+    return {key: NOT_SET if value == "null" else value for key, value in flat.items()}

@@ -51,10 +51,19 @@ def simulation_sentence(run: RunRecord) -> str:
     noisy = not run.releases or any(release.mechanism != "exact" for release in run.releases)
     if not run.privacy.simulated or not noisy:
         return ""
-    return (
-        f"The noise is derived from seed {run.config.get('seed')}, so this run protects nobody. The privacy below is "
-        "that of the same run with secret noise."
-    )
+    text = f"The noise is derived from seed {run.config.get('seed')}, so this run protects nobody."
+    if run.privacy.guaranteed is None:
+        return text
+    return f"{text} The privacy below is that of the same run with secret noise."
+
+
+def share_text(share: float) -> str:
+    """A probability in per cent, rounded up.
+
+    >>> share_text(0.19951).split(), share_text(1.0).split()
+    (['20.0', '%'], ['100.0', '%'])
+    """
+    return f"{100 * min(1.0, math.ceil(share * 1000 - 1e-9) / 1000):.1f}\N{NO-BREAK SPACE}%"
 
 
 def limitations(run: RunRecord) -> list[str]:
@@ -107,7 +116,7 @@ def _total(privacy: Privacy) -> str:
 
 def _guaranteed(privacy: Privacy) -> str:
     if privacy.guaranteed is None:
-        return f"None: {privacy.reason}."
+        return f"No guarantee: {privacy.reason}."
     text = f"{rounded_up(privacy.guaranteed)} for the whole run"
     if privacy.per_round is not None:
         text += f"; {rounded_up(privacy.per_round)} for the worst single round"
@@ -116,7 +125,7 @@ def _guaranteed(privacy: Privacy) -> str:
 
 def _claimed(privacy: Privacy) -> str:
     if privacy.claimed is None:
-        return "None: the paper’s formula claims no ε for this run."
+        return "No claim: the paper has no formula for this run."
     by_round = privacy.claimed_for == "round"
     text = f"{privacy.claimed:.4g}{' per round' if by_round else ''}, by the paper’s formula."
     guaranteed = privacy.per_round if by_round else privacy.guaranteed
@@ -166,11 +175,13 @@ def _meaning(privacy: Privacy) -> str:
         change = "Replacing all data of any one node"
     elif privacy.relation == "add-remove":
         change = f"Adding or removing any one {privacy.unit}"
+    alarms = f"{100 * FALSE_ALARMS:.0f} %"
     text = (
+        f"An attack with {alarms} false positives succeeds with probability at most "
+        f"{share_text(detection_bound(epsilon, delta))} (chance: {alarms}). "
         f"{change} changes the probability of any outcome by at most a factor e^ε ≈ {_factor(epsilon)}, plus δ. "
         f"Guessing which of two neighbouring data sets was used succeeds with probability at most "
-        f"{_percent(guess_bound(epsilon, delta))} (chance: 50 %). A test with {100 * FALSE_ALARMS:.0f} % false alarms "
-        f"detects the difference with probability at most {_percent(detection_bound(epsilon, delta))}."
+        f"{share_text(guess_bound(epsilon, delta))} (chance: 50 %)."
     )
     weak = guess_bound(epsilon, delta) > _WEAK_GUESS
     return f"{text} This is weak protection." if weak else text
@@ -180,6 +191,11 @@ def _release(release: ReleaseSummary, unit: str) -> str:
     noise, multiplier = "without noise", _span(release.multipliers, ".3g")
     if release.mechanism == "unproven":
         noise = f"with noise of {multiplier} times a sensitivity that is not proven"
+    elif release.mechanism == "banded-gaussian":
+        noise = (
+            "with Gaussian noise that is correlated in time and as private as independent noise of "
+            f"{multiplier} times the sensitivity to one {unit}"
+        )
     elif release.mechanism != "exact":
         noise = f"with {release.mechanism.capitalize()} noise of {multiplier} times the sensitivity to one {unit}"
     batch = f"from all its {unit}s"
@@ -205,11 +221,6 @@ def _factor(epsilon: float) -> str:
 
 def _one_in(delta: float) -> str:
     return f"one in {1 / delta:,.0f}" if delta > 1e-12 else "negligible"
-
-
-def _percent(share: float) -> str:
-    """A probability in per cent, rounded up."""
-    return f"{100 * min(1.0, math.ceil(share * 1000 - 1e-9) / 1000):.1f} %"
 
 
 def _capitalised(text: str) -> str:

@@ -7,8 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tacit.reports.attack_chart import attack_chart
-from tacit.reports.audit_section import audit_chart, audit_sections
+from tacit.reports.audit_chart import audit_figures
+from tacit.reports.audit_section import audit_sections
 from tacit.reports.charts import Figure, series_colour
+from tacit.reports.comparison_summary import ComparisonSummary
+from tacit.reports.document_section import description_items
+from tacit.reports.formats import NOT_SET
 from tacit.reports.network_chart import network_chart
 from tacit.reports.pair_chart import pair_chart
 from tacit.reports.privacy_statement import MEANING, StatementItem, limitations, privacy_statement
@@ -29,10 +33,17 @@ def write_run_page(folders: Sequence[Path], out: Path) -> Path:
     return write_page(out, render_run_page(read_records(folders)))
 
 
-def render_run_page(runs: Sequence[RunRecord], document: Sequence[StatementItem] = ()) -> str:
+def render_run_page(
+    runs: Sequence[RunRecord],
+    document: Sequence[StatementItem] = (),
+    comparison: ComparisonSummary | None = None,
+) -> str:
     """The HTML of one run, or of several runs beside each other.
 
-    `document` are the items of the first printed page; the page of a document has all its sections open.
+    Args:
+        runs: The runs.
+        document: The items of the first printed page. The page of a document has all its sections open.
+        comparison: The best method and the downloads, if the runs are those of a comparison.
     """
     panels, single = run_panels(runs), len(runs) == 1
     statements = [privacy_statement(run) for run in runs]
@@ -49,6 +60,10 @@ def render_run_page(runs: Sequence[RunRecord], document: Sequence[StatementItem]
         statements=statements,
         meaning=dict(statements[0]).get(MEANING, ""),
         document=document,
+        comparison=comparison,
+        same={name: values[0] for name, values in _facts(runs).items() if len(set(values)) == 1},
+        varying={name: values for name, values in _facts(runs).items() if len(set(values)) > 1},
+        description=description_items(runs[0]) if single else [],
         dated=dated_line(runs[0]),
         verified="not verified" if runs[0].verification is None else "verified",
         digests=digests(runs[0]),
@@ -99,7 +114,7 @@ def different_settings(runs: Sequence[RunRecord]) -> dict[str, list[str]]:
     """The settings that are not the same in all runs, with one value per run."""
     settings = [flat_settings(run.config) for run in runs]
     keys = dict.fromkeys(key for each in settings for key in each)
-    values = {key: [each.get(key, "–") for each in settings] for key in keys}
+    values = {key: [each.get(key, NOT_SET) for each in settings] for key in keys}
     return {key: each for key, each in values.items() if len(set(each)) > 1}
 
 
@@ -108,12 +123,21 @@ def _several_title(runs: Sequence[RunRecord]) -> str:
     return f"{len(runs)} runs compared" if seeds == 1 else f"{len(runs)} methods compared, means over {seeds} seeds"
 
 
+def _facts(runs: Sequence[RunRecord]) -> dict[str, list[str]]:
+    """δ, rounds and nodes of the runs, as texts."""
+    return {
+        "δ": [f"{run.privacy.delta:g}" for run in runs],
+        "Rounds": [f"{run.result['rounds']:,}" for run in runs],
+        "Nodes": [f"{run.result['nodes']:,}" for run in runs],
+    }
+
+
 def _single_run_figures(run: RunRecord) -> dict[str, Figure]:
     figures = {
         "attack": attack_chart(run.privacy),
         "network": network_chart(run),
         "pairs": pair_chart(run),
-        "audit-chart": audit_chart(run.audits.trials),
+        **audit_figures(run.audits.trials, run.audits.one_run),
     }
     return {name: figure for name, figure in figures.items() if figure is not None}
 

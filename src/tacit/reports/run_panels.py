@@ -20,7 +20,13 @@ from tacit.runs.metrics import Metric, all_metrics
 
 
 class ChartPanel(NamedTuple):
-    """A chart with its heading. `note` states what the chart cannot show; `dotted` explains its dotted lines."""
+    """A chart with its heading.
+
+    Attributes:
+        note: What the chart cannot show.
+        dotted: What its dotted lines are.
+        folded: Whether the page of a single run shows it in a folded section.
+    """
 
     id: str
     heading: str
@@ -28,6 +34,7 @@ class ChartPanel(NamedTuple):
     figure: Figure | None
     note: str = ""
     dotted: str = ""
+    folded: bool = False
 
 
 def run_panels(runs: Sequence[RunRecord]) -> list[ChartPanel]:
@@ -52,7 +59,7 @@ def run_panels(runs: Sequence[RunRecord]) -> list[ChartPanel]:
 def _metric_panel(shown: Metric, runs: Sequence[RunRecord]) -> ChartPanel:
     figure = metric_over_rounds(runs, shown)
     about = (shown.about_site if _all_sites(runs) else "") or shown.about
-    return ChartPanel(shown.name, shown.title, about, figure)
+    return ChartPanel(shown.name, shown.title, about, figure, folded=not shown.headline and not shown.optional)
 
 
 def _epsilon_panel(runs: Sequence[RunRecord], note: str) -> ChartPanel:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tacit.reports.formats import format_measured
 from tacit.reports.run_record import RunRecord
 from tacit.runs.metrics import Metric, headline_metrics, metric, metrics
 
@@ -90,7 +91,7 @@ def trivial_text(run: RunRecord, shown: Metric | None) -> str:
 
 def _text(shown: Metric, values: Mapping[str, Any]) -> str:
     value = values.get(shown.name)
-    return "–" if value is None else shown.text(value)
+    return format_measured(value, shown)
 
 
 def _is_worse(main: Metric, model: float | None, trivial: float | None) -> bool:

@@ -27,6 +27,7 @@ class SeedSummary:
         errors: Messages of runs that failed or stopped early.
         sensitivity: The sensitivity mode, if the experiment charts sensitivities.
         trace: The trace of the first seed, if the experiment charts sensitivities.
+        reason: Why nothing is guaranteed, if so.
     """
 
     mean: dict[str, float | None]
@@ -40,6 +41,7 @@ class SeedSummary:
     errors: list[str]
     sensitivity: str | None = None
     trace: list[HistoryRow] = field(default_factory=list)
+    reason: str | None = None
 
     def text(self, name: str) -> str:
         """A metric as it is shown in tables.
@@ -99,6 +101,7 @@ def summarise_seeds(experiment: Experiment, results: Sequence[Result]) -> SeedSu
         errors=[result["error"] for result in results if result["error"]],
         sensitivity=charted["config"]["algorithm"].get("sensitivity") if charted else None,
         trace=charted.get("trace", []),
+        reason=next((why for result in results if (why := result["privacy"].get("reason"))), None),
     )
 
 

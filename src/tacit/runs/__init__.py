@@ -8,11 +8,13 @@ from tacit.runs.config import EXAMPLE_CONFIG, Config
 from tacit.runs.config_file import apply_settings, read_toml, setting_texts, setting_value, validate_section
 from tacit.runs.config_schema import config_schema
 from tacit.runs.config_sections import (
+    ALGORITHM_KEYS,
     PART_SECTIONS,
     PYTHON_OBJECT_PREFIX,
     Batch,
     ConfigSection,
     DropoutKeys,
+    MixingKeys,
     NamedPart,
     PrivacyTarget,
     RegularisationKeys,
@@ -23,6 +25,7 @@ from tacit.runs.evaluated_run import EvaluatedRun, history_frame
 from tacit.runs.evaluator import Evaluator
 from tacit.runs.figures import DEVIATION, PlottedCurve, XAxis, plot_curves
 from tacit.runs.finished_run import FinishedRun, has_ended, load, require_files
+from tacit.runs.key_graph import KEY_GRAPHS
 from tacit.runs.observer import Observer, Row
 from tacit.runs.other_tests import utility_on
 from tacit.runs.parallel import run_in_parallel
@@ -48,7 +51,7 @@ from tacit.runs.prediction import (
     write_model,
 )
 from tacit.runs.privacy_meter import TESTED_NOTE, PrivacyMeter, finite_or_none
-from tacit.runs.privacy_target import apply_privacy_target
+from tacit.runs.privacy_target import DEFAULT_RATIO, apply_privacy_target
 from tacit.runs.private_ranges import released_ranges
 from tacit.runs.progress import ProgressBar, progress_counter
 from tacit.runs.recorded_facts import RecordedFacts
@@ -58,14 +61,17 @@ from tacit.runs.run_facts import check_intact, code_digests, record_end, record_
 from tacit.runs.run_folder import RunFolder
 from tacit.runs.run_summary import run_size
 from tacit.runs.saved_results import ensure_folder, run_saved
-from tacit.runs.secret_noise import reserve_records
+from tacit.runs.secret_noise import check_secret_noise, reserve_records
 from tacit.runs.verification import Verification, fingerprint, load_private_key, load_public_key, verify
 from tacit.runs.workers import SynchronisedInterrupt, launch_workers
 
 __all__ = [
+    "ALGORITHM_KEYS",
+    "DEFAULT_RATIO",
     "DEVIATION",
     "EXAMPLE_CONFIG",
     "EXPORT_SUFFIXES",
+    "KEY_GRAPHS",
     "PART_SECTIONS",
     "PYTHON_OBJECT_PREFIX",
     "TESTED_NOTE",
@@ -77,6 +83,7 @@ __all__ = [
     "EvaluatedRun",
     "Evaluator",
     "FinishedRun",
+    "MixingKeys",
     "ModelDescription",
     "ModelPrivacy",
     "NamedPart",
@@ -109,6 +116,7 @@ __all__ = [
     "canonical_settings",
     "check_intact",
     "check_names",
+    "check_secret_noise",
     "code_digests",
     "config_schema",
     "config_template",

@@ -153,7 +153,8 @@ def _assemble(
     # Noise is calibrated for all nodes; a process of a cluster then hosts its own nodes, with its own ledger.
     whole_ledger = Ledger() if spread else ledger
     noise = secret or (Noise.from_system() if config.noise == "secret" else Noise.from_seed(config.seed))
-    task = build_task(config, parts.model, parts.data, parts.shards, noise=noise, ledger=whole_ledger)
+    weights = parts.algorithm.mixing.weights
+    task = build_task(config, parts.model, parts.data, parts.shards, noise=noise, ledger=whole_ledger, weights=weights)
     algorithm, budget = apply_privacy_target(parts.algorithm, task, parts.graph, config.privacy, rounds)
     if spread:
         task, budget = task.host(network.nodes.tolist(), ledger), budget and budget.for_nodes(network.nodes)

@@ -109,11 +109,13 @@ def privacy_caption(privacy: Privacy) -> str:
 @contextmanager
 def _style() -> Iterator[Any]:
     try:
-        from matplotlib import pyplot  # an extra, and slow to import
+        from matplotlib import interactive, is_interactive, pyplot  # an extra, and slow to import
     except ImportError:
         raise TacitError('matplotlib is not installed: pip install "tacit[plots]"') from None
     with pyplot.rc_context(_STYLE):
         yield pyplot
+        was_switched_on = is_interactive()  # by the first figure of a notebook; the context would undo it
+    interactive(was_switched_on)
 
 
 def _shown_metric(curves: Sequence[PlottedCurve], name: str | None) -> Metric:

@@ -15,6 +15,8 @@ from tacit.privacy import (
     Array,
     Privacy,
     Release,
+    against_colluders,
+    correlation_notes,
     declares,
     guarantee,
     ledger_guarantee,
@@ -32,6 +34,10 @@ TESTED_NOTE = (
     "Accuracies and losses are measured exactly on test records that were held out of the data. This guarantee does "
     "not protect these records."
 )
+_RELIES_ON_OTHERS = (
+    "Paired noise: the guarantee relies on the noise of nodes that do not collude. Count sites of one operator, stolen "
+    "keys, and nodes that omit or reveal their noise as colluders."
+)
 _MEASURED = "Some metrics are measured on the nodes' own records. This guarantee does not cover them."
 
 
@@ -39,6 +45,7 @@ class PrivacyMeter:
     """Accounts the privacy of an algorithm on a task. After the ledger is rewound, a new meter is needed.
 
     In a run over several processes, each process accounts for its own nodes, and `spent` is the maximum over all.
+    Without `colluders`, paired noise is accounted against the planned number of colluders only.
     """
 
     def __init__(
@@ -48,10 +55,12 @@ class PrivacyMeter:
         delta: float,
         measures: bool = False,
         coordinator: Coordinator | None = None,
+        colluders: bool = True,
     ) -> None:
         self.task, self.algorithm, self.delta, self.measures = task, algorithm, delta, measures
         self._seen = task.without_records(gradients=False)  # a plan must not depend on the records
         self._coordinator = coordinator or Coordinator()
+        self._colluders = colluders
         self._last: tuple[object, Privacy] | None = None
 
     def check_data(self) -> None:
@@ -97,9 +106,16 @@ class PrivacyMeter:
             guaranteed=guaranteed,
             claimed=claimed,
             per_round=per_round,
+            against_colluders=self._worst_curve(own.against_colluders),
             reason=next(filter(None, self._coordinator.gather_strings(own.reason or "")), None),
             per_node=self._coordinator.all_gather(torch.from_numpy(own.per_node)).numpy(),
         )
+
+    def _worst_curve(self, own: list[float] | None) -> list[float] | None:
+        """The largest ε of all processes against every number of colluders."""
+        if own is None:
+            return None
+        return [float(each) for each in self._coordinator.all_gather(torch.tensor([own], dtype=torch.float64)).amax(0)]
 
     def planned(self) -> Privacy:
         """The privacy of everything the algorithm plans to release."""
@@ -125,7 +141,7 @@ class PrivacyMeter:
         self, lines: list[Release], spent: Array, reason: str | None, rounds: int, *, planned: bool = False
     ) -> Privacy:
         privacy = self.algorithm.privacy
-        by_round = privacy.claimed_for == "round"
+        by_round, at_end = privacy.claimed_for == "round", rounds >= self.algorithm.rounds
         # Unit and relation are those of the releases. Without any, they are those of the plan.
         first = next(iter(lines or self._plan()), None)
         return Privacy(
@@ -142,6 +158,8 @@ class PrivacyMeter:
             claimed_for=privacy.claimed_for,
             simulated=self.task.noise.simulated and not planned,
             covers_models=self._covers_models,
+            # It takes one composition per number of colluders, so it is computed at the end only.
+            against_colluders=against_colluders(lines, self.delta) if self._colluders and at_end else None,
             per_node=spent,
         )
 
@@ -162,7 +180,9 @@ class PrivacyMeter:
         tested = [TESTED_NOTE] if self._holds_out and not planned else []
         note = None if planned else self.task.noise.simulation_note  # a plan holds for secret noise, too
         simulated = [] if note is None else [note]
-        return [*self.algorithm.privacy.notes, *models, *tested, *measured, *outside_parts(lines), *simulated]
+        paired = [] if self.algorithm.pairs is None else [_RELIES_ON_OTHERS]
+        own = [*self.algorithm.privacy.notes, *correlation_notes(lines), *paired]
+        return [*own, *models, *tested, *measured, *outside_parts(lines), *simulated]
 
     def _plan(self) -> list[Release]:
         privacy = self.algorithm.privacy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,14 @@ import numpy as np
 from tacit.algorithms import Algorithm, NoNoiseLevel, scatter_nodes
 from tacit.errors import TacitError
 from tacit.graphs import Graph
-from tacit.privacy import NO_PRIVACY, Budget, Sampling, calibrate_noise, no_guarantee_reason, plan
+from tacit.privacy import NO_PRIVACY, Budget, Sampling, calibrate_noise, no_guarantee_reason, plan, solve_pairs
 from tacit.runs.config_sections import PrivacyTarget
+from tacit.runs.correlation import check_correlation, correlate_noise
+from tacit.runs.key_graph import key_edges
 from tacit.runs.private_ranges import plan_ranges
 from tacit.tasks import Task
+
+DEFAULT_RATIO = 3.0  # variance of a pair's noise ÷ that of a node's own
 
 
 def check_noise_level(algorithm: Algorithm[Any], target: PrivacyTarget) -> None:
@@ -46,17 +51,25 @@ def apply_privacy_target(
     Raises:
         TacitError: The algorithm cannot run under a budget: it plans no releases, or releases without proven noise.
     """
-    algorithm, nodes = _bind(algorithm, task, graph), task.nodes
-    sampling, limit = algorithm.privacy.sampling(task.without_records(gradients=False)), target.budget
+    seen, limit, nodes = task.without_records(gradients=False), target.budget, task.nodes
+    # The noise of a pair depends on what all nodes need, whoever hosts them.
+    noised = task.of_network() if target.noise == "paired" else seen
+    algorithm = _bind(algorithm, noised, graph)
+    sampling = algorithm.privacy.sampling(noised)
     algorithm = plan_ranges(algorithm, task, target, sampling.relation)
+    algorithm = correlate_noise(algorithm, sampling, target)
     if target.epsilon is not None:
         if target.calibration == "guaranteed":
             scale = calibrate_noise(algorithm, sampling, target.epsilon, target.delta)
             limit = limit or target.epsilon
         else:
             scale = algorithm.privacy.paper_noise(sampling, target.epsilon, target.delta)
-        algorithm = algorithm.with_noise(scatter_nodes(scale, nodes))
+        algorithm = algorithm.with_noise(scatter_nodes(scale, noised.nodes))
+    if target.noise == "paired":
+        algorithm = _with_pairs(algorithm, noised, graph, target)
+    sampling = algorithm.privacy.sampling(seen)
     planned = list(algorithm.privacy.releases(0, nodes, sampling))  # also without a limit: missing noise must fail here
+    check_correlation(algorithm, planned)
     if limit is None:
         return algorithm, None
     if not planned:
@@ -72,11 +85,25 @@ def apply_privacy_target(
     return algorithm, budget
 
 
+def _with_pairs(algorithm: Algorithm[Any], task: Task, graph: Graph, target: PrivacyTarget) -> Algorithm[Any]:
+    """Return the algorithm with paired noise that protects as well as its independent noise would."""
+    if reason := algorithm.privacy.refuses_pairs:
+        raise TacitError(f"{algorithm.title} cannot use paired noise: {reason}")
+    if len(task.nodes) != graph.nodes:
+        raise TacitError("Paired noise needs the number of records of every site: set records in [[sites]]")
+    colluders = max(1, graph.nodes // 4) if target.colluders is None else target.colluders
+    edges = key_edges(target.keys, graph, colluders)
+    multipliers, sensitivity = algorithm.privacy.unit_noise(task)
+    return replace(
+        algorithm, pairs=solve_pairs(multipliers, sensitivity, edges, colluders, target.ratio or DEFAULT_RATIO)
+    )
+
+
 def _bind(algorithm: Algorithm[Any], task: Task, graph: Graph) -> Algorithm[Any]:
     """Return the algorithm bound to the task. Binding happens before the run, so it must release nothing."""
     ledger = task.ledger
     before = len(ledger), list(ledger.values.rows())
-    bound = algorithm.bind(task.without_records(gradients=False), graph)
+    bound = algorithm.bind(task, graph)
     if (len(ledger), list(ledger.values.rows())) != before:
         raise TacitError(f"{algorithm.title}: bind must not release values: release them in start or round")
     return bound

@@ -17,11 +17,15 @@ _ALL_INTERFACES = "[::]"
 
 
 class CertificatePaths(ConfigSection):
-    """[certificates] of node.toml: the site's certificate and private key, and the authority that it trusts."""
+    """[certificates] of node.toml: the site's certificate and private key, and the authority that it trusts.
 
-    certificate: Path
-    key: Path
-    authority: Path
+    `pair_key` is the site's private key for paired noise.
+    """
+
+    certificate: Path = Field(description="the certificate of the site")
+    key: Path = Field(description="the private key of the site")
+    authority: Path = Field(description="the certificate of the authority that the site trusts")
+    pair_key: Path | None = Field(default=None, description="the private key of the site for paired noise")
 
 
 class SiteConfig(ConfigSection):
@@ -33,18 +37,26 @@ class SiteConfig(ConfigSection):
     exceed `population_budget`.
     """
 
-    name: SiteName
-    network: Path
-    listen: Address | None = None
-    state: Path = Path("state")
-    peer_timeout: float = Field(default=30.0, gt=0, allow_inf_nan=False)
-    checkpoint_every: int = Field(default=10, ge=1)
-    metrics_address: Address | None = None
-    noise_seed: int | None = Field(default=None, ge=0, lt=2**63)
-    population: str | None = None
-    population_budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    certificates: CertificatePaths
-    data: NamedPart
+    name: SiteName = Field(description="name of the site, as in network.toml and in its certificate")
+    network: Path = Field(description="path of network.toml")
+    listen: Address | None = Field(
+        default=None, description="host and port to listen on; default: the port in network.toml, on all interfaces"
+    )
+    state: Path = Field(default=Path("state"), description="folder of the ledger, the journal and the noise key")
+    peer_timeout: float = Field(
+        default=30.0, gt=0, allow_inf_nan=False, description="seconds after which a silent neighbour counts as absent"
+    )
+    checkpoint_every: int = Field(default=10, ge=1, description="rounds between two checkpoints")
+    metrics_address: Address | None = Field(default=None, description="host and port of the Prometheus metrics")
+    noise_seed: int | None = Field(
+        default=None, ge=0, lt=2**63, description="noise of a simulation, which protects nobody; default: secret noise"
+    )
+    population: str | None = Field(default=None, description="name of the population of the records")
+    population_budget: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="limit of ε of all runs on the population"
+    )
+    certificates: CertificatePaths = Field(description="certificate and key of the site, and its authority")
+    data: NamedPart = Field(description="the records or signals of the site")
 
     @classmethod
     def load(cls, path: Path) -> SiteConfig:
@@ -55,7 +67,9 @@ class SiteConfig(ConfigSection):
             update={
                 "network": folder / written.network,
                 "state": folder / written.state,
-                "certificates": CertificatePaths(**{key: folder / file for key, file in files.model_dump().items()}),
+                "certificates": CertificatePaths(
+                    **{key: folder / file for key, file in files.model_dump(exclude_none=True).items()}
+                ),
                 "data": with_folder(written.data, folder),
             }
         )

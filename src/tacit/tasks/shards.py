@@ -25,14 +25,29 @@ from tacit.registry import Registry
 Indices = NDArray[np.int64]
 
 
-def check_disjoint(parts: Sequence[Indices]) -> None:
-    """Refuse shards in which a record stands twice: a guarantee is for records that stand in one place."""
+def check_records(parts: Sequence[Indices], nodes: Indices, *, repeats: bool = False) -> None:
+    """Refuse a node without records, and shards in which a record stands twice, unless `repeats`.
+
+    A guarantee is for records that stand in one place.
+    """
+    if empty := [node for node, part in zip(nodes.tolist(), parts, strict=True) if not len(part)]:
+        raise TacitError(f"node {empty[0]} has no records; use fewer nodes or another sharding")
     held = np.concatenate(parts)
-    if len(np.unique(held)) < len(held):
+    if not repeats and len(np.unique(held)) < len(held):
         raise TacitError("shards overlap: every record must belong to at most one node, once")
 
 
 shards: Registry[list[Indices]] = Registry("sharding", given=("labels", "features", "schema", "nodes"))
+shards.describe_parameters(
+    seed="Seed of the shards; by default the seed of the run.",
+    records="Number of records per node; by default all records are divided.",
+    sizes="Number of records of each node.",
+    ratio="Size of the last shard divided by the size of the first.",
+    per_node="Number of classes per node.",
+    alpha="Parameter of the Dirichlet distribution.",
+    min_records="Least number of records per node.",
+    column="Name of a column with declared categories.",
+)
 
 STABLE_FOR: dict[str, Relation] = {
     "iid": "replace-one",

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from tacit.errors import TacitError
-from tacit.privacy import Bounded, Draw, Ledger, Noise, Relation, ReleaseContext, Sampling
+from tacit.privacy import Bounded, Draw, Ledger, Noise, PairNoise, Relation, ReleaseContext
 from tacit.tasks.clip import Clip
 from tacit.tasks.data import Dataset
 from tacit.tasks.evaluation import Metrics, Predictions, predict_tests
@@ -22,11 +22,12 @@ from tacit.tasks.heads import refuse_mismatch
 from tacit.tasks.model import Model
 from tacit.tasks.records import Records, checked_dtype, refuse_gradient
 from tacit.tasks.sampling import Sampler
-from tacit.tasks.sensitivity import mean_gradient_sensitivity
-from tacit.tasks.shards import check_disjoint
+from tacit.tasks.shards import check_records
+from tacit.tasks.task_facts import TaskFacts
+from tacit.tasks.weights import Weighting, node_weights
 
 
-class Task:
+class Task(TaskFacts):
     """The records of the hosted nodes and the model they train.
 
     Privacy:
@@ -46,6 +47,8 @@ class Task:
         dtype: The precision of parameters and gradients.
         public: Public randomness, the same at every node of the network; None: that of seed 0.
         repeats: Whether a record may stand in several places. Only for audits: a guarantee is for records in one place.
+        network_sizes: The public number of records of every node of the network; None: that of the hosted nodes.
+        weighting: With "records", the gradient and its sensitivity are multiplied by the node's `weights`.
 
     Raises:
         TacitError: If a shard is empty, a record stands in two places, or an argument is not valid.
@@ -77,6 +80,8 @@ class Task:
         dtype: torch.dtype = torch.float32,
         public: Noise | None = None,
         repeats: bool = False,
+        network_sizes: npt.NDArray[np.int64] | None = None,
+        weighting: Weighting = "equal",
     ) -> None:
         self.model, self.dtype = model, checked_dtype(dtype)
         self.nodes = np.arange(len(shards)) if nodes is None else nodes
@@ -84,21 +89,20 @@ class Task:
         self.public = public or Noise.from_seed(0)
         self.ledger = Ledger() if ledger is None else ledger
         self.sizes = np.array([len(shard) for shard in shards], np.int64)
-        if self.sizes.min() < 1:
-            empty = self.nodes[self.sizes.argmin()]
-            raise TacitError(f"node {empty} has no records; use fewer nodes or another sharding")
+        check_records(shards, self.nodes, repeats=repeats)
         with refuse_mismatch(declared=data.declared):
             self.head = model.head(data.inputs, data.target, tokens=data.tokens)
-        if not repeats:
-            check_disjoint(shards)
-        self._with_same_settings = partial(
-            Task, batch=batch, sampling=sampling, relation=relation, epochs=epochs, dtype=dtype, repeats=repeats
-        )
+        same = partial(Task, batch=batch, sampling=sampling, relation=relation, epochs=epochs)
+        self._with_same_settings = partial(same, dtype=dtype, repeats=repeats, weighting=weighting)
         self.n, self.d = len(shards), model.d  # the numbers of hosted nodes and of parameters
-        self.sampler = Sampler(self.sizes, batch, sampling, self.nodes, self.noise, relation, epochs)
+        self.network_sizes, self.weighting = self.sizes if network_sizes is None else network_sizes, weighting
+        node_weights(weighting, self.nodes, self.network_sizes)  # raises now if they are not known
+        self._new_sampler = partial(Sampler, batch=batch, kind=sampling, relation=relation, epochs=epochs)
+        self.sampler = self._new_sampler(self.sizes, nodes=self.nodes, noise=self.noise)
         self._records = Records(model, data, shards)
         self.draws = 0
         self.on_release: Callable[[int, str, Tensor, npt.NDArray[np.float64]], None] | None = None
+        self.pair_noise: PairNoise | None = None  # of nodes elsewhere; None: derived from the noise
         keep_freed_memory()
 
     @property
@@ -112,11 +116,9 @@ class Task:
         return self._records.shards
 
     def host(self, rows: Sequence[int], ledger: Ledger | None = None) -> Task:
-        """Return a task that hosts only some of the nodes, as a separate process would, without shared mutable state.
+        """Return a task that hosts only the nodes in `rows`, as a separate process would, without shared mutable state.
 
-        Args:
-            rows: The rows of the nodes to host.
-            ledger: The ledger of the new task, in the same run; None: another run, with new secret noise.
+        `ledger` is its ledger in the same run; None: another run, with new secret noise.
         """
         same_noise = ledger is not None or self.noise.simulated
         return self._with_same_settings(
@@ -126,13 +128,13 @@ class Task:
             public=self.public,
             ledger=ledger,
             nodes=self.nodes[list(rows)],
+            network_sizes=self.network_sizes,
         )
 
     def without_records(self, *, gradients: bool = True) -> Task:
-        """Return the task as an algorithm sees it: it has `gradient`, but no data, shards or draws.
+        """Return the task as an algorithm sees it: it has no data, shards or draws.
 
-        Args:
-            gradients: Whether gradients can be computed. They cannot before a run begins (`Algorithm.bind`).
+        It has `gradient` unless `gradients` is False, as it is before a run begins (`Algorithm.bind`).
         """
         seen = copy.copy(self)
         del seen.__dict__["_records"]
@@ -148,23 +150,12 @@ class Task:
                 raise TacitError("An algorithm has no access to the records: use task.gradient")
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
-    def initial(self) -> Tensor:
-        """Return the initial parameters (n, d), the same for every node."""
-        return self.model.initial().to(self.dtype).repeat(self.n, 1)
-
-    def split(self, params: Tensor) -> tuple[Tensor, Tensor]:
-        """Split parameters (n, d) into those that are shared and those that stay at their node."""
-        return params[:, : self.model.shared], params[:, self.model.shared :]
-
-    @property
-    def sampling(self) -> Sampling:
-        """The sampling that the accountant may use.
-
-        Local parameters that are trained without noise depend on the records of earlier draws. A record then influences
-        later gradients even if it is not drawn, so there is no amplification by sampling.
-        """
-        drawn = self.sampler.sampling
-        return drawn if self.model.bounded == self.d else Sampling("none", np.ones(self.n), drawn.relation)
+    def of_network(self) -> Task:
+        """Return the public facts of all nodes of the network as a task without records, whoever hosts the nodes."""
+        seen = self.without_records(gradients=False)
+        seen.nodes, seen.sizes, seen.n = np.arange(len(self.network_sizes)), self.network_sizes, len(self.network_sizes)
+        seen.sampler = self._new_sampler(seen.sizes, nodes=seen.nodes, noise=self.public).without_draws()
+        return seen
 
     def gradient(
         self,
@@ -174,7 +165,7 @@ class Task:
         purpose: str = "gradient",
         before: Tensor | None = None,
     ) -> Bounded:
-        """Return each node's mean gradient over the records of one draw.
+        """Return each node's mean gradient over the records of one draw, times its weight.
 
         The sum is divided by the *expected* batch size, which is public. The actual size depends on the records.
 
@@ -193,7 +184,7 @@ class Task:
         weight = drawn.weight.to(self.dtype) / torch.from_numpy(self.sampler.batch[:, None]).to(self.dtype)
         masks = self.model.mask_keys(self.noise, self.nodes, step, drawn.records)
         drawn = Draw(drawn.records, weight)
-        value = self._records.gradient_sum(params, drawn, clip, before, self.sampler.distinct, masks)
+        value = self.weighted(self._records.gradient_sum(params, drawn, clip, before, self.sampler.distinct, masks))
         self.draws += 1
         self.ledger.open(step, purpose)
         bounded, local = value.tensor_split([self.model.bounded], 1)
@@ -210,9 +201,7 @@ class Task:
         )
 
     def limit_smoothness(self, smoothness: float) -> bool:
-        """Make every record's loss `smoothness`-smooth, up to rounding, by scaling down longer records.
-
-        Each record is scaled by itself, so no record affects another one.
+        """Make every record's loss `smoothness`-smooth, up to rounding, by scaling down longer records, each by itself.
 
         Returns:
             Whether this is enforced. It is not if the model's smoothness is unknown; it is then an assumption.
@@ -226,19 +215,12 @@ class Task:
     @property
     def release_context(self) -> ReleaseContext:
         """What a mechanism needs to release values of these nodes."""
-        return ReleaseContext(self.nodes, self.ledger, self.noise, self.on_release)
-
-    def sensitivity(self, clip: Clip) -> npt.NDArray[np.float64]:
-        """Return the sensitivity (n,) of the mean gradient to one record."""
-        exact_parameters = self.model.bounded < self.d
-        return mean_gradient_sensitivity(clip, self.sampler, self.sizes, exact_parameters=exact_parameters)
+        return ReleaseContext(self.nodes, self.ledger, self.noise, self.on_release, self.pair_noise)
 
     def full_gradient(self, params: Tensor) -> Tensor:
-        """Return ∇f_i (n, d) over all records of each node, at one parameter vector (d,).
-
-        This is a measurement for experiments. It has no privacy protection.
-        """
-        return self._records.gradient_sum(params.repeat(self.n, 1), self._records.all_of_each_node(self.dtype), None)
+        """Return ∇f_i (n, d) over all records at one parameter vector (d,): a measurement, without protection."""
+        drawn = self._records.all_of_each_node(self.dtype)
+        return self.weighted(self._records.gradient_sum(params.repeat(self.n, 1), drawn, None))
 
     def evaluate(self, params: Tensor) -> Metrics:
         """Return loss and accuracy of one model (d,) on the test set. Only classifiers have an accuracy; else NaN."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tacit.privacy import Adversary, Release, guarantee
+from tacit.privacy import Adversary, Eavesdropper, Paired, PairPlan, Release, guarantee
 from tacit.threats.leverage import leverage
 from tacit.threats.rounds import Array, Ints, MixingRounds
 
@@ -14,8 +14,39 @@ MAX_SEQUENCES = 16  # of noise multipliers accounted per call; beyond that, grou
 
 
 def leverages_of(rounds: MixingRounds, adversary: Adversary) -> Array:
-    """The leverage (kinds, n) of every node in every kind of round."""
-    return np.array([leverage(adversary.view(kind.weights, kind.mean_weights), kind.noise) for kind in rounds.kinds])
+    """The leverage (kinds, n) of every node in every kind of round, relative to a view of all messages."""
+    covariance = None if rounds.pairs is None else rounds.pairs.covariance(adversary.controls)
+    own = [kind.noise if rounds.pairs is None else rounds.pairs.own for kind in rounds.kinds]
+    views = [adversary.view(kind.weights, kind.mean_weights) for kind in rounds.kinds]
+    return np.array([leverage(view, noise, covariance) for view, noise in zip(views, own, strict=True)])
+
+
+def collusion_factor(pairs: PairPlan | None, adversary: Adversary) -> Array | None:
+    """By which factor (n,) the adversary's noise variance is smaller than that of the stated guarantee.
+
+    Below 1, it knows less of the noise of pairs than the planned colluders do. NaN for nodes under its control; None
+    if the noise of nodes is independent, so that colluders change nothing.
+    """
+    if pairs is None:
+        return None
+    if isinstance(adversary, Eavesdropper):
+        against = pairs.multipliers(adversary.colluders)
+    else:
+        against = pairs.multipliers_against(adversary.controls)
+    return np.asarray(np.square(pairs.multipliers() / against))
+
+
+def epsilons_with_factor(releases: Sequence[Release], factor: Array, delta: float) -> Array:
+    """ε (n,) of the releases with a noise variance that is smaller by `factor` where noise is paired; NaN for NaN."""
+    known = np.flatnonzero(np.isfinite(factor))
+    seen = [release.for_rows(known) for release in releases]
+    noise = 1 / np.sqrt(factor[known])
+    for at, release in enumerate(releases):
+        if isinstance(release.mechanism, Paired):
+            seen[at] = seen[at].with_values(seen[at].multipliers * noise)
+    epsilons = np.full(len(factor), np.nan)
+    epsilons[known] = guarantee(seen, delta)
+    return epsilons
 
 
 def view_epsilons(rounds: MixingRounds, nodes: Ints, leverages: Array, delta: float) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,12 +16,13 @@ from tacit.privacy import (
     MetricReader,
     ModelHolder,
     Privacy,
-    Relation,
     Release,
     plan,
 )
-from tacit.threats.accounting import leverages_of, view_epsilons
-from tacit.threats.rounds import MAX_WORK, Array, Ints, MixingRounds, mixing_rounds
+from tacit.runs import finite_or_none
+from tacit.threats.accounting import collusion_factor, epsilons_with_factor, leverages_of, view_epsilons
+from tacit.threats.bounds import AdversaryBound, ThreatAnalysis
+from tacit.threats.rounds import MAX_WORK, Array, Ints, MixingRounds, mixing_rounds, pair_plan
 
 if TYPE_CHECKING:
     from tacit.runs import Run
@@ -38,55 +39,6 @@ _NOTE = (
     "noise as colluding. These bounds are proven for exact arithmetic, without rounding errors."
 )
 _TOO_MANY_PAIRS = f"pairs are analysed only in networks of at most {MAX_PAIR_NODES} nodes whose graph repeats soon"
-
-
-@dataclass(frozen=True)
-class AdversaryBound:
-    """ε against one adversary.
-
-    `epsilon` holds for every `unit` (record or node) that the adversary does not control; None: no guarantee.
-    `worst_node` is the node for which ε is largest; None if the adversary controls all nodes. `title` describes
-    the adversary, `reason` explains the bound.
-    """
-
-    adversary: Adversary
-    epsilon: float | None
-    delta: float
-    unit: str
-    relation: Relation
-    worst_node: int | None
-    reason: str
-    title: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """A JSON object for `--json` and threats.json."""
-        return {
-            "adversary": self.title,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "unit": self.unit,
-            "relation": self.relation,
-            "worst_node": self.worst_node,
-            "reason": self.reason,
-        }
-
-
-@dataclass(frozen=True)
-class ThreatAnalysis:
-    """The bound against each adversary.
-
-    `pairs` (n, n) has ε for a record of the row's node against the column's node, NaN on the diagonal; None if
-    no pair is known to have a smaller ε than the eavesdropper. `note` states what the smaller bounds rely on.
-    """
-
-    bounds: tuple[AdversaryBound, ...]
-    pairs: Array | None
-    note: str | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """A JSON object for `--json` and threats.json."""
-        rows = None if self.pairs is None else [[_finite(cell) for cell in row] for row in self.pairs.tolist()]
-        return {"bounds": [bound.as_dict() for bound in self.bounds], "pairs": rows, "note": self.note}
 
 
 def analyse_threats(run: Run, *, adversaries: Sequence[Adversary] = (), planned: bool = False) -> ThreatAnalysis:
@@ -116,13 +68,16 @@ def analyse_threats(run: Run, *, adversaries: Sequence[Adversary] = (), planned:
         adversary.check_nodes(run.network.graph.nodes)
     accounted, several = _account(run, planned), run.network.graph.nodes > 1
     pairs = _pairs(accounted) if several else _SEES_ALL
-    bounds = [_bound_against(accounted, Eavesdropper())]
+    headline = run.algorithm.privacy.adversary
+    everything = [headline] if headline == Eavesdropper() else [headline, Eavesdropper()]
+    bounds = [_bound_against(accounted, each) for each in everything]
     bounds += [_any_node(accounted, pairs)] if several else []
     others = (ModelHolder("mean"), ModelHolder("all"), MetricReader(), *adversaries)
     bounds += [_bound_against(accounted, each) for each in others]
     table = None if isinstance(pairs, str) else pairs
     some_smaller = table is not None or any(bound.reason == _MIXING_HIDES for bound in bounds)
-    return ThreatAnalysis(tuple(bounds), table, _NOTE if some_smaller else None)
+    curve = accounted.privacy.against_colluders
+    return ThreatAnalysis(tuple(bounds), table, _NOTE if some_smaller else None, curve)
 
 
 def bound_against(run: Run, adversary: Adversary, *, planned: bool = False) -> AdversaryBound:
@@ -133,11 +88,22 @@ def bound_against(run: Run, adversary: Adversary, *, planned: bool = False) -> A
 
 @dataclass(frozen=True)
 class _Accounted:
-    """The eavesdropper's bound for `nodes`, and the rounds, or the reason why they give no better bound."""
+    """The stated bound for `nodes`, the releases, and the rounds, or the reason why they give no better bound."""
 
     privacy: Privacy
     nodes: Ints
     rounds: MixingRounds | str
+    releases: Sequence[Release] = ()
+
+    def with_all_messages(self, adversary: Adversary) -> Array:
+        """ε (n,) if the adversary saw every message: the stated bound, unless its colluders know other noise of pairs.
+
+        NaN for nodes under its control.
+        """
+        factor = collusion_factor(pair_plan(self.releases), adversary)
+        if factor is None or (factor == 1).all():
+            return self.privacy.per_node
+        return epsilons_with_factor(self.releases, factor[self.nodes], self.privacy.delta)
 
 
 def _account(run: Run, planned: bool) -> _Accounted:
@@ -151,11 +117,11 @@ def _account(run: Run, planned: bool) -> _Accounted:
     nodes = np.arange(run.network.graph.nodes) if on_several_hosts else run.task.nodes
     if privacy.reason or not releases or not np.isfinite(privacy.per_node).all():
         return _Accounted(privacy, nodes, privacy.reason or "nothing was released")
-    return _Accounted(privacy, nodes, mixing_rounds(run.algorithm, run.task, run.network.graph, releases))
+    return _Accounted(privacy, nodes, mixing_rounds(run.algorithm, run.task, run.network.graph, releases), releases)
 
 
 def _bound_against(accounted: _Accounted, adversary: Adversary) -> AdversaryBound:
-    per_node, rounds = accounted.privacy.per_node, accounted.rounds
+    per_node, rounds = accounted.with_all_messages(adversary), accounted.rounds
     rows = np.flatnonzero(~np.isin(accounted.nodes[: len(per_node)], adversary.controls))
     if isinstance(adversary, ModelHolder | MetricReader) and not accounted.privacy.covers_models:
         return replace(_worst_of(accounted, adversary, rows, per_node[rows], _MODELS_NOT_COVERED), epsilon=None)
@@ -166,7 +132,8 @@ def _bound_against(accounted: _Accounted, adversary: Adversary) -> AdversaryBoun
     if isinstance(rounds, str):
         return _worst_of(accounted, adversary, rows, per_node[rows], rounds)
     leverages = leverages_of(rounds, adversary)[:, rows]
-    epsilons = _smaller_epsilons(accounted, rounds, rows, leverages)
+    factor = collusion_factor(rounds.pairs, adversary)
+    epsilons = _smaller_epsilons(accounted, rounds, rows, leverages, None if factor is None else factor[rows])
     found = _worst_of(accounted, adversary, rows, epsilons, _MIXING_HIDES)
     fully_visible = (leverages[:, rows == found.worst_node] == 1).all()
     return replace(found, reason=_VIEW_SHOWS_ALL) if fully_visible else found
@@ -175,7 +142,7 @@ def _bound_against(accounted: _Accounted, adversary: Adversary) -> AdversaryBoun
 def _worst_of(accounted: _Accounted, adversary: Adversary, rows: Ints, epsilons: Array, reason: str) -> AdversaryBound:
     """The bound for the node with the largest of `epsilons`, which belong to the given rows."""
     privacy = accounted.privacy
-    worst = _finite(float(epsilons.max(initial=0.0))) if privacy.reason is None else None
+    worst = finite_or_none(float(epsilons.max(initial=0.0))) if privacy.reason is None else None
     node = int(accounted.nodes[rows[epsilons.argmax()]]) if len(epsilons) else None
     return AdversaryBound(
         adversary,
@@ -189,8 +156,16 @@ def _worst_of(accounted: _Accounted, adversary: Adversary, rows: Ints, epsilons:
     )
 
 
-def _smaller_epsilons(accounted: _Accounted, rounds: MixingRounds, nodes: Ints, leverages: Array) -> Array:
-    """The smaller of the view's and the eavesdropper's bound for a record of each node; one column per node."""
+def _smaller_epsilons(
+    accounted: _Accounted, rounds: MixingRounds, nodes: Ints, leverages: Array, factor: Array | None
+) -> Array:
+    """The smaller of the view's bound and the stated one for a record of each node; one column per node.
+
+    With paired noise, `factor` of each column relates the noise that the adversary does not know to the planned noise;
+    then the stated bound is for other colluders, and does not count.
+    """
+    if factor is not None:
+        return view_epsilons(rounds, nodes, leverages * factor, accounted.privacy.delta)
     epsilons = accounted.privacy.per_node[nodes]
     hidden = np.flatnonzero((leverages < 1).any(axis=0))
     if len(hidden):
@@ -214,13 +189,15 @@ def _pairs(accounted: _Accounted) -> Array | str:
     if (leverages[:, others] == 1).all():
         return _VIEW_SHOWS_ALL
     pairs = np.full((nodes, nodes), math.nan)
-    pairs[others] = _smaller_epsilons(accounted, rounds, np.nonzero(others)[0], leverages[:, others])
+    known = [collusion_factor(rounds.pairs, Coalition((node,))) for node in range(nodes)]
+    factor = None if rounds.pairs is None else np.stack([each for each in known if each is not None], axis=1)[others]
+    pairs[others] = _smaller_epsilons(accounted, rounds, np.nonzero(others)[0], leverages[:, others], factor)
     return pairs
 
 
 def _any_node(accounted: _Accounted, pairs: Array | str) -> AdversaryBound:
     """The bound against the single node that can learn most."""
-    per_node = accounted.privacy.per_node
+    per_node = accounted.with_all_messages(Eavesdropper(1))
     if isinstance(pairs, str):
         found = _worst_of(accounted, Coalition((0,)), np.arange(len(per_node)), per_node, pairs)
         return replace(found, adversary=Coalition((int(found.worst_node == 0),)), title=_ANY_NODE)
@@ -229,7 +206,3 @@ def _any_node(accounted: _Accounted, pairs: Array | str) -> AdversaryBound:
     worst = f"{reason}; the worst case is node {attacker} against a record of node {attacked}"
     found = _worst_of(accounted, Coalition((attacker,)), np.array([attacked]), pairs[attacked, [attacker]], worst)
     return replace(found, title=_ANY_NODE)
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

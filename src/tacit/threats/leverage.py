@@ -18,7 +18,7 @@ _MARGIN = 1e-7  # added to every leverage: more than rounding errors take away
 _RESOLUTION = 1e6  # leverages are rounded up to multiples of 1/_RESOLUTION, so that equal ones compare equal
 
 
-def leverage(view: Array, noise: Array) -> Array:
+def leverage(view: Array, noise: Array, covariance: Array | None = None) -> Array:
     """Return c_i = s_i² e_iᵀ Bᵀ (B S² Bᵀ)⁺ B e_i in [0, 1] for every node i: how much B M shows of M_i.
 
     A value with noise multiplier m that is seen only through B M is protected as well as a value with noise
@@ -35,22 +35,32 @@ def leverage(view: Array, noise: Array) -> Array:
     noise is 1, that entry of S⁻¹ v is at least 1, and no S⁻¹ v is longer than 32. So the condition number of k such
     vectors is at most 32 √k, and the projection is accurate to far more digits than the margin allows for.
 
+    If the noise of nodes is correlated, its covariance Σ takes the place of S²: c_i is e_iᵀ Bᵀ (B Σ Bᵀ)⁺ B e_i relative
+    to [Σ⁻¹]_ii, which is what a view of all messages shows. The vectors F v with Σ⁻¹ = Fᵀ F then take the place of
+    S⁻¹ v. Since Σ is at least the own noise of each node, F v is no longer than S⁻¹ v, and the condition number grows
+    by at most √(λ_max(Σ)) / min s.
+
     Args:
         view: B (rows, n).
-        noise: The standard deviations s (n,) of the nodes' noise.
+        noise: The standard deviations s (n,) of the nodes' own noise.
+        covariance: Σ (n, n) of the nodes' noise, if it is correlated.
 
     >>> leverage(np.array([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]), np.ones(3)).round(5)
     array([0.5, 0.5, 1. ])
     >>> leverage(np.array([[1.0, 1.0, 0.0]]), np.array([1.0, 3.0, 1.0])).round(5)
     array([0.1, 0.9, 0. ])
     """
-    with np.errstate(divide="ignore", invalid="ignore"):  # a node with almost no noise hides nothing
-        null = _whole_null_vectors(view)
-        noised = np.where(null == 0, 0.0, null / (noise / noise.max()))
+    null, unit = _whole_null_vectors(view), np.eye(len(noise))
+    if covariance is None:
+        with np.errstate(divide="ignore", invalid="ignore"):  # a node with almost no noise hides nothing
+            noised = np.where(null == 0, 0.0, null / (noise / noise.max()))
+    else:  # all nodes round to the grid of the least noise
+        whitening = np.linalg.inv(np.linalg.cholesky(covariance / noise.min() ** 2))
+        noised, unit = null @ whitening.T, whitening / np.linalg.norm(whitening, axis=0)
     # Steps of grids are powers of two, so that each grid contains the coarsest.
     hiding = noised[np.linalg.norm(noised, axis=1) <= _MAX_LENGTH / _GRID]
     hidden, _ = np.linalg.qr(hiding.T)
-    visible: Array = np.ceil((1 - np.square(hidden).sum(axis=1) + _MARGIN) * _RESOLUTION) / _RESOLUTION
+    visible: Array = np.ceil((1 - np.square(hidden.T @ unit).sum(axis=0) + _MARGIN) * _RESOLUTION) / _RESOLUTION
     return np.where((view == 0).all(axis=0), 0.0, np.minimum(visible, 1.0))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.graphs import Graph
-from tacit.privacy import Release, declares
+from tacit.privacy import BandedGaussian, Paired, PairPlan, Release, declares
 from tacit.tasks import RANGES_PURPOSE
 
 if TYPE_CHECKING:
@@ -38,12 +38,14 @@ class RoundKind:
 class MixingRounds:
     """Rounds X ← W(t) (X − γ (G + S Z)): G clipped gradients at X, Z Gaussian, X the whole state of the nodes.
 
-    `kind_of_round` has the index into `kinds` for every round, `releases` the release of every round.
+    `kind_of_round` has the index into `kinds` for every round, `releases` the release of every round. `pairs` is the
+    plan of paired noise; the covariance of a round is a multiple of the plan's.
     """
 
     kinds: Sequence[RoundKind]
     kind_of_round: Ints
     releases: Sequence[Release]
+    pairs: PairPlan | None = None
 
 
 def mixing_rounds(
@@ -54,6 +56,11 @@ def mixing_rounds(
         return f"no mixing bound is known for whole nodes, the unit of {algorithm.title}"
     if any(release.purpose == RANGES_PURPOSE for release in releases):
         return "the ranges of columns are released as well, for which no mixing bound is known"
+    if not algorithm.mixing.keeps_rounds:
+        options = " and ".join(f"algorithm.{option}" for option in algorithm.mixing.used if option != "weights")
+        return f"no mixing bound is known with {options}; the eavesdropper's bound applies"
+    if any(isinstance(release.mechanism, BandedGaussian) for release in releases):
+        return "no mixing bound is known for noise that is correlated in time; the eavesdropper's bound applies"
     if not declares(algorithm, "mixes_only") or any(
         algorithm.privacy.mixing_only_clip(t) is None for t in range(len(releases))
     ):
@@ -63,7 +70,7 @@ def mixing_rounds(
     if task.model.shared < task.d:
         return "nodes keep parameters that they do not share, for which no mixing bound is known"
     one_per_round = [release.step for release in releases] == list(range(len(releases)))
-    if not one_per_round or any(release.mechanism.name != "gaussian" for release in releases):
+    if not one_per_round or any(release.mechanism.name not in ("gaussian", "paired") for release in releases):
         return "the mixing bound needs exactly one release with Gaussian noise per round"
     distinct = graph.period or len(releases)
     if min(distinct, len(releases)) * graph.nodes**3 > MAX_WORK:
@@ -86,7 +93,12 @@ def _grouped(algorithm: Algorithm[Any], task: Task, graph: Graph, releases: Sequ
             mean_weights = _mean_weights(graph, len(releases)) if last else None
             kinds.append(RoundKind(graph.at(t).toarray(), noise, mean_weights))
         kind_of_round[t] = index[key]
-    return MixingRounds(kinds, kind_of_round, releases)
+    return MixingRounds(kinds, kind_of_round, releases, pair_plan(releases))
+
+
+def pair_plan(releases: Sequence[Release]) -> PairPlan | None:
+    """The plan of paired noise behind these releases; None if their noise is independent."""
+    return next((each.mechanism.plan for each in releases if isinstance(each.mechanism, Paired)), None)
 
 
 def _mean_weights(graph: Graph, rounds: int) -> Array:

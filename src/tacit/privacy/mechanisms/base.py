@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -57,8 +57,8 @@ class Mechanism(ABC):
         """Return noise ÷ sensitivity (n,), one entry per hosted node; 0 means no noise."""
 
     @abstractmethod
-    def with_multipliers(self, multipliers: Array) -> Self:
-        """Return the same mechanism with other noise multipliers."""
+    def with_multipliers(self, multipliers: Array) -> Mechanism:
+        """Return a mechanism with the same privacy loss and other noise multipliers."""
 
     @abstractmethod
     def to_ledger(self, n: int) -> LedgerFields:
@@ -80,6 +80,14 @@ class Mechanism(ABC):
         `bounded` has the step, the purpose, the nodes and the noise. Without `strict`, values that are too large to be
         protected are allowed.
         """
+
+    def is_same_kind(self, other: Mechanism) -> bool:
+        """Whether the two mechanisms differ at most in their noise multipliers."""
+        return type(self) is type(other)
+
+    def is_complete(self, steps: Collection[int]) -> bool:
+        """Whether releases in these steps have the whole cost of each of them, so that a lower bound may count it."""
+        return True
 
     def release(self, bounded: Bounded) -> Tensor:
         """Record the release in the ledger, then return the noised value (n, d).

@@ -28,7 +28,7 @@ function layout(own) {
 
 function draw(id) {
   const css = getComputedStyle(root);
-  const narrow = document.getElementById(id).closest(".panels, .columns");
+  const narrow = document.getElementById(id).closest(".panels, .columns, .graphs");
   const size = printing ? (narrow ? PRINTED.narrow : PRINTED.wide) : {};
   return Plotly.react(id, coloured(figures[id].data, css), coloured({ ...layout(figures[id].layout), ...size }, css), config);
 }
@@ -56,6 +56,45 @@ document.querySelectorAll(".legend button").forEach((button) => button.addEventL
     draw(id);
   }
 }));
+
+/** A chart as a picture: in the colours of the page, with its heading and, for several series, a legend. */
+function download(button) {
+  const css = getComputedStyle(root);
+  const id = button.dataset.chart;
+  const { data, layout: own } = figures[id];
+  const names = new Set(data.filter((trace) => trace.showlegend !== false && trace.visible !== false).map((trace) => trace.name).filter(Boolean));
+  const heading = { title: { text: button.dataset.title, x: 0.02, xanchor: "left", font: { color: "--ink", size: 15 } }, paper_bgcolor: "--card" };
+  const legend = { showlegend: own.showlegend || names.size > 1, legend: { orientation: "h", y: -0.18, yanchor: "top" } };
+  const whole = { ...layout(own), ...heading, ...legend, margin: { l: 64, r: 24, t: 56, b: 64 } };
+  const name = `${document.title.split(" · ")[0]}-${id}`.replace(/[^\w.-]+/g, "-");
+  const picture = { data: coloured(data, css), layout: coloured(whole, css) };
+  return Plotly.downloadImage(picture, { format: "png", width: 900, height: 540, scale: 2, filename: name });
+}
+document.querySelectorAll(".png").forEach((button) => button.addEventListener("click", () => download(button)));
+
+/** Explanations of terms: on hover, on keyboard focus, and (by the browser) on click or touch. */
+document.querySelectorAll(".term").forEach((term) => {
+  const tip = document.getElementById(term.getAttribute("popovertarget"));
+  const open = () => { if (!tip.matches(":popover-open")) tip.showPopover(); };
+  const close = () => { if (tip.matches(":popover-open")) tip.hidePopover(); };
+  const place = () => {
+    const at = term.getBoundingClientRect();
+    tip.style.left = `${Math.max(12, Math.min(at.left, innerWidth - tip.offsetWidth - 12))}px`;
+    tip.style.top = `${at.bottom + 6 + tip.offsetHeight > innerHeight ? at.top - tip.offsetHeight - 6 : at.bottom + 6}px`;
+  };
+  term.addEventListener("pointerenter", (event) => { if (event.pointerType === "mouse") { open(); place(); } });
+  term.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse") close(); });
+  term.addEventListener("focus", () => { if (term.matches(":focus-visible")) { open(); place(); } });
+  term.addEventListener("blur", close);
+  term.addEventListener("click", () => { if (tip.matches(":popover-open")) place(); else requestAnimationFrame(place); });
+});
+
+/** A table that is wider than its box says so. */
+const boxes = new ResizeObserver((entries) => entries.forEach(({ target }) => {
+  const box = target.closest(".scroll");
+  box.classList.toggle("more", box.querySelector("table").offsetWidth > box.clientWidth + 1);
+}));
+document.querySelectorAll(".scroll").forEach((box) => { boxes.observe(box); boxes.observe(box.querySelector("table")); });
 
 /** On paper: light colours, every section open, charts as wide as their column; afterwards everything as before. */
 let beforePrinting = null;

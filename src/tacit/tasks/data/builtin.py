@@ -38,6 +38,13 @@ def synthetic_logistic(
     P(1 | a) = 1/(1 + exp(−aᵀw/noise)). With noise = 0 the classes are separable. The paper does not define a generator;
     this one is our own.
 
+    Args:
+        records: Number of training records.
+        dimension: Number of features.
+        noise: Scale of the noise on the labels.
+        test_records: Number of test records.
+        seed: Seed of the generator.
+
     >>> synthetic_logistic(records=100, dimension=3)
     Dataset synthetic-logistic: 100 records of (3,) in 2 classes, 1000 for testing
     """

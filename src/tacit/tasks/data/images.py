@@ -76,6 +76,9 @@ def cifar10(edition: Edition = "any", limit: int | None = None, normalise: Norma
     Channels come first. They are standardised with the published mean and standard deviation. `edition` "any" uses the
     full set if it is on this machine, else the subset if that is, and otherwise downloads the full set. The subset is
     named cifar10-10k, so that its results are not mistaken for results on the full set.
+
+    Args:
+        edition: "full", "10k" (the subset), or "any".
     """
     if edition == "full":
         data = _cifar_full(CIFAR.get())

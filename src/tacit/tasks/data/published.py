@@ -15,10 +15,15 @@ import torch
 from tacit.errors import TacitError
 from tacit.tasks.data import checks
 from tacit.tasks.data.checks import Array
-from tacit.tasks.data.dataset import Dataset, Normalise
+from tacit.tasks.data.dataset import Dataset, Normalise, datasets
 from tacit.tasks.target import Label, Target
 
 _TEST_SHARE = 0.2
+
+datasets.describe_parameters(
+    limit="Number of training records to use, the first ones of each class; by default all.",
+    normalise='"unit" divides every record by its own L2 norm; "none" leaves records as they are.',
+)
 
 
 def with_fixed_split(x: Array, y: Array, name: str, labels: Sequence[Label]) -> Dataset:

@@ -23,6 +23,9 @@ class Classifier(Head):
     """A head with one weight per class or label. The weights are public: declare them, such as 1 / known share.
 
     Losses are multiplied by the weights divided by the largest one. A clip of gradients would undo weights above 1.
+
+    Args:
+        class_weights: One weight per class or label, in the order of the labels; by default all are equal.
     """
 
     class_weights: tuple[float, ...] | None = None

@@ -29,6 +29,9 @@ def mlp(
 ) -> nn.Module:
     """Multilayer perceptron; hidden = (10, 784) without biases on 28×28 images is the network of PartPSP.
 
+    Args:
+        hidden: Number of units of each hidden layer.
+
     >>> mlp((4,), 2, hidden=(3,))
     Sequential(
       (flatten): Flatten(start_dim=1, end_dim=-1)
@@ -58,6 +61,10 @@ def cnn(
     """Convolutional network, 2 convolutions and 2 linear layers: 26,010 parameters on 28×28 grey images.
 
     The usual network in papers on private image classification. Images smaller than 16×16 use stride 1.
+
+    Args:
+        width: Channels of the first convolution; the second has twice as many.
+        hidden: Units of the first linear layer.
 
     >>> sum(p.numel() for p in cnn((1, 28, 28), 10).parameters())
     26010

@@ -35,6 +35,9 @@ class NonconvexLogistic(nn.Module):
 def nonconvex_logistic(inputs: tuple[int, ...], classes: int, reg: float = 0.01) -> nn.Module:
     """Binary logistic regression with the non-convex penalty reg · Σ x² / (1 + x²).
 
+    Args:
+        reg: Weight of the penalty.
+
     >>> nonconvex_logistic((5,), 2)(torch.zeros(3, 5)).shape
     torch.Size([3, 2])
     """

@@ -9,6 +9,9 @@ from tacit.errors import TacitError
 from tacit.registry import Registry
 
 models: Registry[nn.Module] = Registry("model", given=("inputs", "classes"))
+models.describe_parameters(
+    activation="Function after every layer except the last.", biases="Whether linear layers have biases."
+)
 
 Size = Annotated[int, Field(ge=1)]
 """A number of units, channels or layers."""

@@ -59,6 +59,9 @@ class ResNet(nn.Module):
 def resnet10(inputs: tuple[int, ...], classes: int, width: Size = 64) -> nn.Module:
     """ResNet-10 with group normalisation, for small images.
 
+    Args:
+        width: Channels of the first stage; each further stage doubles them.
+
     >>> import torch
     >>> resnet10((3, 32, 32), 10, width=4)(torch.zeros(2, 3, 32, 32)).shape
     torch.Size([2, 10])
@@ -69,6 +72,9 @@ def resnet10(inputs: tuple[int, ...], classes: int, width: Size = 64) -> nn.Modu
 @models.register("resnet18")
 def resnet18(inputs: tuple[int, ...], classes: int, width: Size = 64) -> nn.Module:
     """ResNet-18 with group normalisation, for small images: 11.2 million parameters.
+
+    Args:
+        width: Channels of the first stage; each further stage doubles them.
 
     >>> import torch
     >>> resnet18((3, 32, 32), 10, width=4)(torch.zeros(2, 3, 32, 32)).shape

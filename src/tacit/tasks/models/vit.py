@@ -92,6 +92,13 @@ def vit(
 ) -> nn.Module:
     """Vision Transformer, small: square patches, learned positions, mean pooling.
 
+    Args:
+        patch: Side of a square patch in pixels; it must divide the sides of the image.
+        width: Length of the vector of each patch.
+        depth: Number of transformer blocks.
+        heads: Number of attention heads; it must divide the width.
+        expand: Hidden units of each block as a multiple of the width.
+
     >>> vit((3, 32, 32), 10)(torch.zeros(2, 3, 32, 32)).shape
     torch.Size([2, 10])
     """
