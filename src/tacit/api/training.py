@@ -65,7 +65,9 @@ def train(
     By default this is a simulation, which protects nobody. With `noise="secret"` the noise is real, and the run is
     added to the records ledger, which adds up all such runs on the same records.
 
-    Data, sharding, model, graph and algorithm are registered names (`tacit list`) or your own objects.
+    Data, sharding, model, graph and algorithm are registered names (`tacit list`) or your own objects. The defaults are
+    the same for all data. The example of the command `tacit train` has a learning rate that was chosen for it, and
+    another δ: it is `train(lr=0.5, delta=1e-4)`.
 
     Args:
         model: A name, a `torch.nn.Module`, or a `tacit.Model`.
