@@ -7,7 +7,7 @@ import signal
 import numpy as np
 import torch
 
-from tacit.algorithms import algorithms
+from tacit.algorithms import Stepper, algorithms
 from tacit.errors import TacitError
 from tacit.privacy import Noise
 from tacit.tasks import Dataset, Model, Target, Task, datasets, models, shards
@@ -40,6 +40,7 @@ def digits_task(
     weight_decay=0.0,
     epochs=1,
     normalise="none",
+    weighting="equal",
 ):
     """The digits data at several nodes.
 
@@ -60,6 +61,7 @@ def digits_task(
         epochs=epochs,
         noise=Noise.from_seed(seed),
         dtype=dtype,
+        weighting=weighting,
     )
 
 
@@ -122,6 +124,15 @@ def run_rounds(algorithm, task, network, rounds):
     for t in range(rounds):
         state = algorithm.round(t, state, task, network)
     return state
+
+
+def run_steps(algorithm, task, network, rounds, closes=True):
+    """The same with the options of the algorithm; returns its models and the state."""
+    stepper = Stepper(algorithm)
+    state = stepper.start(task, network.graph)
+    for t in range(rounds):
+        state = stepper.step(t, state, task, network, last=closes and t + 1 == rounds)
+    return stepper.models(state), state
 
 
 def accept_ctrl_c():

@@ -161,3 +161,17 @@ def test_no_address_of_the_project_is_invented():
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert not re.search(r"^(repo_url|site_url|edit_uri):", settings, re.MULTILINE)
     assert "font: false" in settings
+
+
+def test_search_works_in_a_page_that_is_opened_as_a_file(site, browser):
+    page, problems = browser.new_page(viewport={"width": 390, "height": 844}), []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("request", lambda request: problems.extend([request.url] if request.url.startswith("http") else []))
+    page.goto((site / "reference/support.html").as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.click("[data-md-component=search-query]")
+    page.keyboard.type("permutation")
+    page.wait_for_selector(".md-search-result__link[href*='reference/']", state="attached", timeout=60_000)
+    page.close()
+    assert problems == []

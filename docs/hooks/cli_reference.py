@@ -16,7 +16,7 @@ import tacit.cli
 from tacit.cli.app import app
 from tacit.reference import type_in_words
 
-from markdown_text import code, literal, table
+from markdown_text import code, literal, table, within
 
 
 def cli_page() -> str:
@@ -42,7 +42,7 @@ def _section(name: str, command: Any) -> str:
         shown = [param for param in command.params if param.param_type_name == kind and not param.hidden]
         rows = [_row(param, hints.get(param.name)) for param in shown if param.name in hints]
         if rows:
-            parts.append(table([title, "Type", "Default", "Meaning"], rows))
+            parts.append(within("keys", table([title, "Type", "Default", "Meaning"], rows)))
     return "\n".join(parts)
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from tacit.algorithms import compressors
 from tacit.reference import REGISTRIES, REQUIRED, Key, config_sections, part_keys, section_keys
 from tacit.registry import Registry
-from tacit.runs import Config
+from tacit.runs import PART_SECTIONS, Config
 from tacit.sites import NetworkConfig, SiteConfig
 
-from markdown_text import code, literal, table
+from markdown_text import code, literal, table, within
 
 _SECTIONS = {
     "algorithms": "algorithm",
@@ -33,6 +34,7 @@ def config_page() -> str:
     for section, keys in config_sections().items():
         about = Config.model_fields[section].description if section else "keys at the top of the file"
         parts += [f"### {f'[{section}]' if section else 'Top level'}\n", _sentence(about or ""), "", _keys(keys)]
+    parts += ["### Sections that name a part\n", _named_sections()]
     for kind, registry in REGISTRIES.items():
         parts += [f"## {kind.capitalize()}\n", _introduction(kind, registry), *_parts(registry)]
     parts += ["## Compressors\n", "`algorithm.compressor` of PORTER; `algorithm.compression` has their parameters.\n"]
@@ -43,6 +45,16 @@ def config_page() -> str:
     parts += ["## node.toml\n", _sites_text(SiteConfig), _keys(section_keys(SiteConfig))]
     parts += ["### [certificates] of node.toml\n", _keys(section_keys(_inner(SiteConfig, "certificates")))]
     return "\n".join(parts)
+
+
+def _named_sections() -> str:
+    listed = {section: kind for kind, section in reversed(_SECTIONS.items())}
+    rows = []
+    for section in PART_SECTIONS:
+        field = Config.model_fields[section]
+        link = f"[{listed[section]}](#{listed[section]})"
+        rows.append([code(f"[{section}]"), code(field.default.name), _sentence(field.description or ""), link])
+    return table(["Section", "Default name", "Meaning", "Names and parameters"], rows)
 
 
 def _introduction(kind: str, registry: Registry[Any]) -> str:
@@ -61,7 +73,7 @@ def _parts(registry: Registry[Any]) -> Iterable[str]:
 
 def _keys(keys: Iterable[Key]) -> str:
     rows = [[code(key.name), key.kind, default(key.default), _sentence(key.description)] for key in keys]
-    return table(["Key", "Type", "Default", "Meaning"], rows)
+    return within("keys", table(["Key", "Type", "Default", "Meaning"], rows))
 
 
 def default(value: Any) -> str:
@@ -79,7 +91,7 @@ def default(value: Any) -> str:
 
 
 def _sentence(text: str) -> str:
-    plain = literal(text)
+    plain = re.sub(r"docs/([\w-]+)\.md", r"see [\1](../\1.md)", literal(text))
     return plain[:1].upper() + plain[1:].rstrip(".") + "." if plain else ""
 
 

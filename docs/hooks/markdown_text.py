@@ -12,6 +12,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([*lines, *(f"| {' | '.join(cell(each) for each in row)} |" for row in rows)]) + "\n"
 
 
+def within(name: str, text: str) -> str:
+    """Return Markdown in a block with a class, for the style sheet."""
+    return f'<div class="{name}" markdown>\n\n{text}\n</div>\n'
+
+
 def cell(text: str) -> str:
     """Return text as it can stand in a cell."""
     return " ".join(text.split()).replace("|", "\\|")

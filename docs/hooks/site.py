@@ -20,6 +20,9 @@ from support_page import support_page
 
 GENERATORS = {"api": api_page, "cli": cli_page, "config": config_page, "support": support_page}
 _MARKER = re.compile(r"^<!-- generated: (\w+)(?: ([\w.]+))? -->$", re.MULTILINE)
+_CELL = re.compile(r"<td.*?</td>", re.DOTALL)
+_LONG_CODE = re.compile(r"(?<=<code>)[^<]{24,}(?=</code>)")
+_BREAK = re.compile(r"(/|::|_|\.|,|=)(?=\w)")
 
 
 def github_slug(text: str, separator: str) -> str:
@@ -43,3 +46,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     text = to_root(markdown, page.file.src_uri)
     return _MARKER.sub(lambda found: GENERATORS[found[1]](*filter(None, [found[2]])), text)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Let long names in tables break after a slash, a dot, a colon or an underscore, and nowhere else."""
+    return _CELL.sub(lambda cell: _LONG_CODE.sub(lambda found: _BREAK.sub(r"\1<wbr>", found[0]), cell[0]), html)

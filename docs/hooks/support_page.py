@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from tacit.support import Answer, MethodSupport, accounting_support, noise_support, samplings, support_matrix
 
-from markdown_text import code, literal, table
+from markdown_text import code, literal, table, within
 
 _CLASSES = {
     "proven": "yes",
@@ -29,9 +29,13 @@ def support_page() -> str:
     rows = support_matrix()
     training = [row for row in rows if len(row.adversaries) > 1]
     graph = [row for row in rows if len(row.adversaries) == 1]
-    pairs = samplings()
+    refused = [
+        pair for pair in samplings() if all(row.samplings[pair].reason.startswith("refused") for row in training)
+    ]
+    pairs = [pair for pair in samplings() if pair not in refused]
     parts = [
         "## Sampling and relation\n",
+        f"Refused for every method: {'; '.join(_pair(*pair) for pair in refused)}.\n",
         _matrix(training, [_pair(*pair) for pair in pairs], lambda row: [row.samplings[pair] for pair in pairs]),
         "## Noise\n",
         _noise(training),
@@ -54,7 +58,7 @@ def _matrix(
     rows: Iterable[MethodSupport], head: list[str], answers: Callable[[MethodSupport], Iterable[Answer]]
 ) -> str:
     body = [[_title(row), *map(_cell, answers(row))] for row in rows]
-    return _wide(table(["method", *head], body))
+    return within("wide", table(["method", *head], body))
 
 
 def _noise(rows: Iterable[MethodSupport]) -> str:
@@ -65,14 +69,14 @@ def _noise(rows: Iterable[MethodSupport]) -> str:
         status = next(iter(row.adversaries.values()))
         cells = [_cell(status) if kind == row.noise else _cell(Answer("not applicable")) for kind in kinds]
         body.append([_title(row), f"a {row.unit}", *cells])
-    return _wide(table(head, body))
+    return within("wide", table(head, body))
 
 
 def _noise_by_runtime() -> str:
     answers = noise_support()
     runtimes = list(dict.fromkeys(runtime for runtime, _ in answers))
     body = [[runtime, *(_cell(answers[runtime, noise]) for noise in ("simulated", "secret"))] for runtime in runtimes]
-    return _wide(table(["runtime", "simulated noise", "secret noise"], body))
+    return within("wide", table(["runtime", "simulated noise", "secret noise"], body))
 
 
 def _graph_learning(rows: Iterable[MethodSupport]) -> str:
@@ -84,14 +88,14 @@ def _graph_learning(rows: Iterable[MethodSupport]) -> str:
             [_title(row), row.noise, ", ".join(pairs), adversary, _cell(answer), *map(_cell, row.runtimes.values())]
         )
         runtimes = list(row.runtimes)
-    return _wide(table(["method", "noise", "sampling", "adversary", "ε", *runtimes], body))
+    return within("wide", table(["method", "noise", "sampling", "adversary", "ε", *runtimes], body))
 
 
 def _accounting() -> str:
     answers, pairs = accounting_support(), samplings()
     names = list(dict.fromkeys(name for name, _, _ in answers))
     body = [[code(name), *(_cell(answers[name, *pair]) for pair in pairs)] for name in names]
-    return _wide(table(["mechanism", *(_pair(*pair) for pair in pairs)], body))
+    return within("wide", table(["mechanism", *(_pair(*pair) for pair in pairs)], body))
 
 
 def _pair(sampling: str, relation: str) -> str:
@@ -100,14 +104,12 @@ def _pair(sampling: str, relation: str) -> str:
 
 def _title(row: MethodSupport) -> str:
     name, *settings = row.method.title.split(", ", 1)
-    return code(name) + "".join(f"<br><small>{literal(each)}</small>" for each in settings)
+    return code(name) + "".join(
+        f"<br><small>{literal(each.replace(' = ', '&nbsp;=&nbsp;')).replace('&amp;', '&')}</small>" for each in settings
+    )
 
 
 def _cell(answer: Answer) -> str:
     text = f"{answer.status}*" if answer.is_weaker else answer.status
     reason = literal(answer.reason).replace('"', "&quot;").replace("\\", "")
     return f'<span class="support {_CLASSES[answer.status]}" title="{reason}">{text}</span>'
-
-
-def _wide(text: str) -> str:
-    return f'<div class="wide" markdown>\n\n{text}\n</div>\n'

@@ -20,7 +20,7 @@ from tacit.algorithms import algorithms
 from tacit.graph_learning import CLIP_KEY, graph_methods
 from tacit.graphs import graphs
 from tacit.registry import Registry
-from tacit.runs import Config, ConfigSection, DropoutKeys, NamedPart, RegularisationKeys, SharingKeys
+from tacit.runs import Config, ConfigSection, DropoutKeys, MixingKeys, NamedPart, RegularisationKeys, SharingKeys
 from tacit.tasks import datasets, heads, models, shards
 
 REQUIRED: Any = inspect.Parameter.empty
@@ -37,10 +37,10 @@ REGISTRIES: dict[str, Registry[Any]] = {
 }
 """Everything that a section of a config can name, by the heading under which `tacit list` shows it."""
 
-_SECTION_KEYS: dict[str, type[ConfigSection]] = {
-    "graph": DropoutKeys,
-    "model": RegularisationKeys,
-    "algorithm": SharingKeys,
+_SECTION_KEYS: dict[str, tuple[type[ConfigSection], ...]] = {
+    "graph": (DropoutKeys,),
+    "model": (RegularisationKeys,),
+    "algorithm": (SharingKeys, MixingKeys),
 }
 _CLIP_DESCRIPTION = "Largest norm of a signal's squared differences. Noise needs it."
 _TYPE_NAMES = {str: "text", int: "integer", float: "number", bool: "true or false", Path: "path"}
@@ -100,8 +100,8 @@ def part_keys(registry: Registry[Any], name: str) -> list[Key]:
     """
     maker = registry[name]
     hints = get_type_hints(maker if is_dataclass(maker) or not inspect.isclass(maker) else maker.__init__)
-    section = _SECTION_KEYS.get(registry.kind)
-    shared = {} if section is None else {key.name: key for key in section_keys(section)}
+    sections = _SECTION_KEYS.get(registry.kind, ())
+    shared = {key.name: key for section in sections for key in section_keys(section)}
     if registry is graph_methods:
         shared = {CLIP_KEY: Key(CLIP_KEY, type_in_words(float), None, _CLIP_DESCRIPTION)}
     described = {key: shared[key].description for key in shared} | parameter_descriptions(registry, name)
@@ -111,7 +111,8 @@ def part_keys(registry: Registry[Any], name: str) -> list[Key]:
         if "ndarray" not in str(hints.get(key))
     }
     made = maker if inspect.isclass(maker) else hints.get("return")
-    refused = () if getattr(made, "partial", True) else tuple(SharingKeys.model_fields)
+    refused = {*getattr(made, "refused_options", ())}
+    refused |= set() if getattr(made, "partial", True) else {*SharingKeys.model_fields}
     return [
         key for key in (own | {k: v for k, v in shared.items() if k not in own}).values() if key.name not in refused
     ]

@@ -54,7 +54,6 @@ COMMANDS = {
     "inspect": ["inspect", "bad.npz"],
     "predict": ["predict", "run", "bad.npz"],
     "learn-graph": ["learn-graph", "bad.npz", "--epsilon", "4", "--clip", "20", "--seed", "0"],
-    "node": ["node", "network/site-1/node.toml"],
 }
 
 
@@ -62,10 +61,6 @@ COMMANDS = {
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
     package.train(nodes=4, rounds=1, epsilon=2.0, out=folder / "run")
-    pytest.importorskip("grpc")
-    from tacit.sites import create_network
-
-    create_network(folder / "network", 2)
     return folder
 
 
@@ -73,12 +68,7 @@ def trained(tmp_path_factory):
 @pytest.mark.parametrize("file", FILES)
 def test_numpy_does_not_advise_pickle(command, file, trained, tacit, tmp_path):
     FILES[file](tmp_path / "bad.npz")
-    for name in ("run", "network"):
-        (tmp_path / name).symlink_to(trained / name)
-    if command == "node":
-        data = trained / "network/site-1/records.npz"
-        data.unlink()
-        data.write_bytes((tmp_path / "bad.npz").read_bytes())
+    (tmp_path / "run").symlink_to(trained / "run")
     ended = tacit(*COMMANDS[command])
     assert ended.code == 2
     text = ended.err + ended.out
@@ -86,6 +76,26 @@ def test_numpy_does_not_advise_pickle(command, file, trained, tacit, tmp_path):
     assert "Traceback" not in text
     assert ".npz" in text
     assert not (tmp_path / "hostile").exists()
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    pytest.importorskip("grpc")
+    from tacit.sites import create_network
+
+    folder = tmp_path_factory.mktemp("sites") / "network"
+    create_network(folder, 2)
+    return folder
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_site_does_not_advise_pickle(file, network):
+    from tacit.sites import SiteConfig, build_site
+
+    FILES[file](network / "site-1/records.npz")
+    with pytest.raises(package.TacitError, match=r"records\.npz") as caught:
+        build_site(SiteConfig.load(network / "site-1/node.toml"))
+    assert "pickle" not in str(caught.value)
 
 
 def test_python_does_not_advise_pickle(tmp_path):

@@ -30,6 +30,8 @@ WRONG = [
     {"graph": "rign"},
     {"graph": {"name": "ring", "drop_links": 1}},
     {"model": {"weight_decay": -1}},
+    {"algorithm": {"momentum": 1}},
+    {"algorithm": {"averaging": "mean"}},
     {"measure": ["luck"]},
     {"noise": "loud"},
 ]

@@ -65,6 +65,11 @@ def test_keys_of_the_section_are_listed(tacit):
     assert "drop_links" in keys("ring")
     assert "weight_decay" in keys("mlp")
     assert "clip" in keys("ppgl")
+    assert {"closing_rounds", "mixings", "momentum", "weights", "averaging", "averaging_start"} <= keys("const-d2p")
+    assert {"closing_rounds", "averaging"} <= keys("porter")
+    assert not {"momentum"} & keys("porter")
+    assert not {"closing_rounds", "mixings", "momentum", "weights"} & keys("dp-norm")
+    assert "averaging" not in keys("ppgl")
 
 
 def test_experiment_is_described(tacit):

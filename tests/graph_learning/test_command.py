@@ -40,7 +40,7 @@ def test_writes_graphs_result_ledger_and_report(tacit, files, tmp_path):
     assert len(Ledger(out / "ledger.sqlite")) == 1
     assert len((out / "history.csv").read_text().splitlines()) == 1 + result["rounds"]
     page = (out / "report.html").read_text()
-    for words in ("Guaranteed ε", "region 3", "edge of the consensus", "<h2>Privacy</h2>", "Not covered"):
+    for words in ("Guaranteed ε", "region 3", "edge of the consensus", 'id="privacy"', "Not covered"):
         assert words in page
     assert "http://" not in page.split("<script>")[0]
 

@@ -18,7 +18,8 @@ from tacit.graphs import Dropout, graphs
 from tacit.networks import RENDEZVOUS_FILE, Cluster, ClusterCoordinator, Simulated, join_process_group
 from tacit.privacy import Ledger
 from tests.contracts.test_algorithms import DIRECTED, ROUNDS, accepts, digits, graph_for, private
-from tests.helpers import run_rounds
+from tests.contracts.test_mixing_options import accepted, with_options
+from tests.helpers import run_steps
 
 NODES = 7
 SILENCE = 3.0
@@ -41,16 +42,20 @@ def cases():
         yield name, name, dropping if accepts(name, dropping) else plain
         if accepts(name, lopsided):
             yield f"{name} on a directed graph", name, lopsided
+        yield f"{name}, options", name, plain
     yield "dp-norm, asynchronous", "dp-norm", graph_for("dp-norm", NODES)
 
 
 def ran(case, name, graph, network=None):
     """Models and noise of a run, of all nodes or of those that `network` hosts."""
-    task = digits(name, nodes=graph.nodes, dtype=torch.float64)
+    options = accepted(name) if "options" in case else {}
+    sizes = [40 + 20 * node for node in range(NODES)] if options else None
+    weighting = options.get("weights", "equal")
+    task = digits(name, nodes=graph.nodes, dtype=torch.float64, sizes=sizes, weighting=weighting)
     algorithm = private(name, asynchronous=True) if "asynchronous" in case else private(name)
     if network is not None:
         task = task.host(network.nodes, Ledger())
-    models = algorithm.models(run_rounds(algorithm, task, network or Simulated(graph), ROUNDS))
+    models, _ = run_steps(with_options(algorithm, options), task, network or Simulated(graph), ROUNDS)
     lines = list(task.ledger.releases())
     noise = torch.stack([torch.from_numpy(line.multipliers.copy()) for line in lines], 1)
     return models, noise

@@ -117,7 +117,8 @@ def test_page_on_a_phone_and_on_paper(visit, every_page, kind):
     assert page.evaluate(NOT_DRAWN) == []
     assert page.evaluate(LOW_CONTRAST) == []
     assert page.locator("details:not([open])").count() == 0
-    assert page.locator("button:visible:not(.term)").count() == 0
+    assert page.locator("button:visible:not(.term, .legend button)").count() == 0
+    assert all(legend.is_visible() for legend in page.locator(".legend button").all())  # it names the curves
     assert page.locator(".simulation").first.is_visible() == (kind not in WITHOUT_BANNER)
 
 

@@ -113,7 +113,7 @@ def test_page_has_one_sensitivity_chart_per_row(over_dpps):
     assert html.count('class="chart"') == 4
     assert "estimated, in use" in html
     assert "The estimate did not hold: " in html
-    assert "“none”: nothing is guaranteed" in html
+    assert "<dt>no guarantee</dt>" in html
     assert 'class="legend"' not in html  # each chart has its own legend
 
 

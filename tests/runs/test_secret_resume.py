@@ -23,6 +23,12 @@ VARIANTS = {
     "poisson": {},
     "permutation": {"batch": {"size": 16, "sampling": "permutation"}, "sharding": "iid"},
     "without replacement": {"batch": {"size": 16, "sampling": "without-replacement"}, "sharding": "iid"},
+    "correlated in time": {
+        "algorithm": {"name": "dp-sgd", "lr": 0.5, "local_steps": 3},
+        "batch": {"size": 16, "sampling": "cyclic"},
+        "sharding": "iid",
+        "privacy": {"epsilon": 2.0, "delta": 1e-4, "correlation": "time"},
+    },
     "partial": {"algorithm": {"name": "dyn-d2p", "noise_multiplier": 1.5, "share": ["0.weight"]}},
     "one node": {
         "graph": {"name": "complete", "nodes": 1},

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tacit.algorithms import MixingOptions
 from tacit.graphs.families import one_peer_exponential
 from tacit.sites import membership, outbox
 from tacit.sites.exchange import Exchange
@@ -24,9 +25,9 @@ from .manual_sites import describe
 class PushSumSite:
     """Push-sum at a site that crashes after given numbers of steps on disk, and resumes from its journal."""
 
-    def __init__(self, folder, network, graph, sites, site, rounds, lifetimes, timeout):
+    def __init__(self, folder, network, graph, sites, site, rounds, lifetimes, timeout, options):
         self.name, self._folder, self._network, self._graph = site, folder, network, graph
-        self._sites, self._rounds, self._timeout = sites, rounds, timeout
+        self._sites, self._rounds, self._timeout, self._options = sites, rounds, timeout, options
         self._start = torch.tensor([[10.0 ** sites.index(site), 1.0]], dtype=torch.float64)
         self.crashes, self.error, self.state, self._lifetimes = 0, None, self._start, list(lifetimes)
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -54,7 +55,7 @@ class PushSumSite:
         description = describe(self._sites, self._rounds)
         self.journal = CrashingJournal(self._folder / f"{self.name}.sqlite", description.digest, lifetime)
         transport = self._network.transport(self.name, lifetime)
-        may_send = sender_check(self._graph, self._sites, self.name)
+        may_send = sender_check(self._graph, self._sites, self.name, self._options.graph_time)
         exchange = Exchange(self.journal, description, self.name, transport, may_send, tolerates_dropout=True)
         try:
             self._network.connect(self.name, exchange.receiver)
@@ -66,15 +67,19 @@ class PushSumSite:
             return False
 
     def _push_sum(self, exchange):
-        peers = Peers(self._graph, self._sites, exchange, self._timeout)
+        time_of = self._options.graph_time
+        peers = Peers(self._graph, self._sites, exchange, self._timeout, graph_time=time_of)
         checkpoint = self.journal.load_checkpoint()
         t = int(checkpoint[0]) if checkpoint else 0
         state = torch.frombuffer(bytearray(checkpoint[1]), dtype=torch.float64)[None] if checkpoint else self._start
         while t < self._rounds:
             entered = peers.begin(t)
             if entered == t:
-                x, w = peers.mix(t, state[:, :1], state[:, 1:])
-                state, t = torch.cat([x, w], 1), t + 1
+                closing = self._options.closing_rounds if t + 1 == self._rounds else 0
+                for k in range(self._options.mixings + closing):
+                    x, w = peers.mix(time_of(t, k), state[:, :1], state[:, 1:])
+                    state = torch.cat([x, w], 1)
+                t += 1
                 if t % 4:
                     continue
             t = max(t, entered)
@@ -83,7 +88,7 @@ class PushSumSite:
         self.state = state
 
 
-def total_mass(sites, graph, names):
+def total_mass(sites, graph, names, options):
     """Return the mass in the states, in messages that were not used, and in messages to be returned."""
     total = sum(site.state[0].clone() for site in sites.values())
     node_of = names.index
@@ -92,22 +97,24 @@ def total_mass(sites, graph, names):
         for sent in site.journal._select("status IN (?, ?)", unused):
             if sites[sent.receiver].journal.used_digest(sent.operation, name) is None:
                 tensors = decode(sent.data, Link(network_of(sent.data), name, sent.receiver)).tensors
-                weight = float(graph.at(sent.operation.round)[node_of(sent.receiver), node_of(name)])
+                time = options.graph_time(sent.operation.round, sent.operation.sequence)
+                weight = float(graph.at(time)[node_of(sent.receiver), node_of(name)])
                 total += weight * torch.cat([tensors["0"], tensors["1"]])
     return total
 
 
-def run_push_sum(folder, seed, loss, lifetimes, rounds=14):
+def run_push_sum(folder, seed, loss, lifetimes, rounds=14, **options):
+    options = MixingOptions(**options)
     names, graph = ["a", "b", "c", "d", "e"], one_peer_exponential(5)
     network = UnreliableNetwork(random.Random(seed), loss, delay=0.06)
     sites = {
-        name: PushSumSite(folder, network, graph, names, name, rounds, lifetimes.get(name, ()), timeout=0.05)
+        name: PushSumSite(folder, network, graph, names, name, rounds, lifetimes.get(name, ()), 0.05, options)
         for name in names
     }
     for site in sites.values():
         site.join()
     network.stop()
-    return sites, network, total_mass(sites, graph, names)
+    return sites, network, total_mass(sites, graph, names, options)
 
 
 def shorten_intervals(monkeypatch):
@@ -144,4 +151,16 @@ def test_mass_is_conserved_with_many_crashes(tmp_path, monkeypatch):
     assert sum(site.crashes for site in sites.values()) >= 20
     assert {MessageKind.ACKNOWLEDGE} in network.decisions.values()
     assert {MessageKind.MISSED} in network.decisions.values()
+    assert total.tolist() == pytest.approx([11111.0, 5.0], abs=1e-9)
+
+
+def test_mass_is_conserved_with_several_mixings_per_round(tmp_path, monkeypatch):
+    """Each mixing has its own matrix, by which a missed message is weighted when it returns."""
+    shorten_intervals(monkeypatch)
+    lifetimes = {name: [60 + 17 * i + k for i in range(4)] for k, name in enumerate("abcde")}
+    options = {"mixings": 3, "closing_rounds": 4}
+    sites, network, total = run_push_sum(tmp_path, 2, 0.3, lifetimes, rounds=10, **options)
+    assert sum(site.crashes for site in sites.values()) >= 5
+    assert {MessageKind.MISSED} in network.decisions.values()
+    assert {operation.sequence for _, _, operation in network.bytes_of} >= {0, 1, 2}
     assert total.tolist() == pytest.approx([11111.0, 5.0], abs=1e-9)

@@ -20,14 +20,29 @@ pytestmark = pytest.mark.usefixtures("one_torch_thread")
 DP_NORM = {"name": "dp-norm", "smoothness": 1.0, "lr": 0.03, "sigma": 0.01, "bound": "contraction"}
 UNIT_RECORDS = {"batch": {"size": 8, "sampling": "permutation"}, "data": {"name": "digits", "normalise": "unit"}}
 PARTPSP = {"name": "partpsp", "share": ["0.*"], "noise_rate": 0.001, "b": 1.0, "clip": 1.0}
+MLP = {"model": {"name": "mlp", "hidden": [8]}, "graph": DIRECTED}
+OPTIONS = {"mixings": 2, "momentum": 0.5, "closing_rounds": 3, "averaging": "polyak", "weights": "records"}
+UNEVEN = {"graph": DIRECTED, "sharding": {"name": "sizes", "ratio": 3}}
 CASES = {
     "sgp": {"algorithm": {"name": "sgp"}, "graph": DIRECTED},
     "dyn-d2p": DYN_D2P,
-    "partpsp": {"algorithm": PARTPSP, "model": {"name": "mlp", "hidden": [8]}, "graph": DIRECTED},
+    "partpsp": {"algorithm": PARTPSP, **MLP},
     "lt-admm-dp": {"algorithm": {"name": "lt-admm-dp", "lr": 0.1, "clip": 1.0}, "privacy": TARGET},
     "dp-norm": {"algorithm": DP_NORM, **UNIT_RECORDS},
     "dp-norm, asynchronous": {"algorithm": {**DP_NORM, "asynchronous": True}, **UNIT_RECORDS},
     "porter": {"algorithm": {"name": "porter"}, "privacy": TARGET},
+    "const-d2p, options": {"algorithm": {"name": "const-d2p", **OPTIONS}, "privacy": TARGET, **UNEVEN},
+    "dp-sgd, options": {
+        "algorithm": {"name": "dp-sgd", "local_steps": 2, **OPTIONS, "averaging": "none"},
+        "privacy": TARGET,
+        **UNEVEN,
+    },
+    "partpsp, mixings": {"algorithm": {**PARTPSP, "mixings": 2, "closing_rounds": 2}, **MLP},
+    "correlated in time": {
+        "algorithm": {"name": "dp-sgd", "lr": 0.5, "local_steps": 8},
+        "privacy": {**TARGET, "correlation": "time"},
+        "batch": {"size": 8, "sampling": "cyclic"},
+    },
 }
 
 
@@ -75,7 +90,7 @@ class InterruptAfter(Observer):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("case", ["sgp", "lt-admm-dp"])
+@pytest.mark.parametrize("case", ["sgp", "lt-admm-dp", "const-d2p, options", "correlated in time"])
 def test_interrupted_site_resumes(tmp_path, case):
     """The other sites wait for it, and the models are those of an uninterrupted run."""
     config, files = create_six_sites(tmp_path, **CASES[case])

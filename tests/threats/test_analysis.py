@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from tacit.algorithms import D2P, DPSGD, algorithms, const_d2p
+from tacit.algorithms import D2P, DPSGD, MixingOptions, algorithms, const_d2p
 from tacit.algorithms.dpsgd import DPSGDPrivacy
 from tacit.errors import TacitError
 from tacit.graphs import from_matrices, graphs
@@ -208,6 +208,10 @@ def test_only_algorithms_that_just_mix_declare_it():
     assert one_step.privacy.mixing_only_clip(0) is not None
     assert replace(one_step, local_steps=2).privacy.mixing_only_clip(0) is None
     assert replace(const_d2p(), share=("0.*",)).privacy.mixing_only_clip(0) is None
+    for options in ({"momentum": 0.5}, {"mixings": 2}, {"closing_rounds": 1}, {"averaging": "ema"}):
+        for algorithm in (one_step, const_d2p()):
+            assert replace(algorithm, mixing=MixingOptions(**options)).privacy.mixing_only_clip(0) is None
+    assert replace(const_d2p(), mixing=MixingOptions(weights="records")).privacy.mixing_only_clip(0) is not None
 
 
 def test_dp_sgd_with_one_local_step_has_a_mixing_bound():

@@ -64,7 +64,7 @@ def test_a_run_without_noise_has_no_epsilon_against_anyone(tmp_path):
         [RunRecord.read(from_config(plain, out=tmp_path / "plain", observers=[ReportPage()]).go().out)]
     )
     section = html[html.index('id="adversaries"') :].split("</section>")[0]
-    assert section.count("<strong>none</strong>: values leave the nodes without noise.") == 5
+    assert section.count("<strong>No guarantee</strong>: values leave the nodes without noise.") == 5
 
 
 def test_a_folder_without_its_threats_json_is_refused(mixed, tmp_path):

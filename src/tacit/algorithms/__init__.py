@@ -3,7 +3,7 @@
 A user's own algorithm derives from `Algorithm`; it needs no registration if a config names its file.
 """
 
-from tacit.algorithms.algorithm import Algorithm, algorithms, scatter_nodes, select_nodes
+from tacit.algorithms.algorithm import Algorithm, NoNoiseLevel, algorithms, scatter_nodes, select_nodes
 from tacit.algorithms.compressors import Compressor, compressors
 from tacit.algorithms.d2p import D2P, PushSumState, const_d2p, dyn_c_d2p, dyn_d2p, dyn_mu_d2p, sgp
 from tacit.algorithms.dpadmm import DPADMM
@@ -12,6 +12,7 @@ from tacit.algorithms.dpps import DPPS, DPPSState
 from tacit.algorithms.dpps_algorithm import DPPSAlgorithm
 from tacit.algorithms.dpsgd import DPSGD, ModelState, SingleNode, single_node
 from tacit.algorithms.ltadmm import LTADMM, lt_admm
+from tacit.algorithms.mixing_options import MixingOptions
 from tacit.algorithms.noisy_gradient import NoisyGradientAlgorithm
 from tacit.algorithms.partpsp import SGPDP, PartPSP
 from tacit.algorithms.pedfl import PEDFL
@@ -26,6 +27,7 @@ from tacit.algorithms.sensitivity import (
     ReplacementSensitivity,
     SensitivityMode,
 )
+from tacit.algorithms.stepper import OptionState, Stepper, inner_state
 from tacit.registry import discover
 
 discover("tacit.algorithms")
@@ -47,9 +49,12 @@ __all__ = [
     "EstimatedSensitivity",
     "Geometric",
     "Listed",
+    "MixingOptions",
     "ModelState",
+    "NoNoiseLevel",
     "Nodes",
     "NoisyGradientAlgorithm",
+    "OptionState",
     "PartPSP",
     "Porter",
     "Prisma",
@@ -61,6 +66,7 @@ __all__ = [
     "SensitivityMode",
     "SingleNode",
     "StepDecay",
+    "Stepper",
     "algorithms",
     "compressors",
     "const_d2p",
@@ -68,6 +74,7 @@ __all__ = [
     "dyn_d2p",
     "dyn_mu_d2p",
     "ecl",
+    "inner_state",
     "lt_admm",
     "scatter_nodes",
     "select_nodes",

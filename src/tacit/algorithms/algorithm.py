@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, get_type_hints
 
 import numpy as np
 from torch import Tensor
 
+from tacit.algorithms.mixing_options import NOT_DECLARED, MixingOptions
 from tacit.algorithms.privacy_plan import Nodes, PrivacyPlan
 from tacit.errors import TacitError
 from tacit.graphs import Graph
@@ -24,6 +26,8 @@ from tacit.registry import Registry
 from tacit.tasks import Task
 
 S = TypeVar("S")
+Mix = Callable[..., tuple[Tensor, ...]]
+"""A function (values) → the values after one mixing, each with one row per hosted node."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,11 @@ class Algorithm(ABC, Generic[S]):
             declaration a run that uses such values has no guarantee. Subclasses do not inherit declarations.
         mixes_only: Whether a node stores nothing but the result of mixing, in rounds for which the privacy plan has a
             `mixing_only_clip`.
+        mixed: Names of the state's tensors that nodes mix, the parameters first: functions of released values and
+            public numbers only. Closing mixings send them.
+        refused_options: The options of `MixingOptions` that the algorithm does not accept, each with the reason.
+        sums_gradients: Whether each released gradient is subtracted from the model once, so that noise which is
+            correlated in time cancels, and the privacy plan uses `PrivacyPlan.gaussian` for these gradients.
         rounds: Number of rounds, the paper's K, T or R; set by the run.
         share: Patterns of the names of the parameters that nodes share; None shares all.
         local: Whether parameters that are not shared learn from gradients with the same noise ("private") or from
@@ -53,6 +62,9 @@ class Algorithm(ABC, Generic[S]):
         ranges_noise: Noise multiplier of the private ranges of columns, which the run releases before round 0; None
             without such columns. Set by the run.
         pairs: The plan of paired noise; None: every node's noise is independent. Set by the run.
+        mixing: How often nodes mix, momentum, weights and averages; `Stepper` applies it to the rounds.
+        bandwidth: Over how many steps the noise is correlated in time, at most; None for independent noise. Set by the
+            run.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("column-stochastic", "connected")
@@ -61,12 +73,17 @@ class Algorithm(ABC, Generic[S]):
     models_are_released: ClassVar[bool] = False
     exact_values_stay_local: ClassVar[bool] = False
     mixes_only: ClassVar[bool] = False
+    mixed: ClassVar[tuple[str, ...]] = ()
+    refused_options: ClassVar[Mapping[str, str]] = NOT_DECLARED
+    sums_gradients: ClassVar[bool] = False
 
     rounds: int = field(default=1, kw_only=True)
     share: tuple[str, ...] | None = field(default=None, kw_only=True)
     local: Literal["private", "exact"] = field(default="private", kw_only=True)
     ranges_noise: float | None = field(default=None, kw_only=True, compare=False)
     pairs: PairPlan | None = field(default=None, kw_only=True, compare=False)
+    mixing: MixingOptions = field(default=MixingOptions(), kw_only=True)
+    bandwidth: float | None = field(default=None, kw_only=True, compare=False)
 
     @property
     @abstractmethod
@@ -107,6 +124,21 @@ class Algorithm(ABC, Generic[S]):
         """
         return False
 
+    def option_refusal(self, option: str) -> str | None:
+        """Return why the algorithm does not accept an option of `MixingOptions`; None if it does."""
+        return self.refused_options.get(option)
+
+    def check_options(self) -> None:
+        """Raise TacitError if `mixing` has an option that the algorithm does not accept."""
+        for option in self.mixing.used:
+            if reason := self.option_refusal(option):
+                raise TacitError(f"{self.title} does not accept algorithm.{option}: {reason}")
+
+    def mix_models(self, state: S, mix: Mix) -> S:
+        """Return the state after one mixing of the models, without gradients and releases."""
+        values: list[Tensor] = [getattr(state, name) for name in self.mixed]
+        return replace(state, **dict(zip(self.mixed, mix(*values), strict=True)))  # type: ignore[type-var]
+
     def traces(self, state: S) -> dict[str, Tensor]:
         """Return quantities to plot over the rounds, each with one number per hosted node (n,)."""
         return {}
@@ -134,10 +166,14 @@ class Algorithm(ABC, Generic[S]):
         raise TacitError(f"{self.title} adds no noise: leave out privacy.epsilon, or choose a private algorithm")
 
 
-def no_noise_level(title: str, *parameters: str) -> TacitError:
+class NoNoiseLevel(TacitError):
+    """A private algorithm has neither a target ε nor a noise level."""
+
+
+def no_noise_level(title: str, *parameters: str) -> NoNoiseLevel:
     """The error for an algorithm that is to add noise but has no noise level."""
     keys = " and ".join(f"algorithm.{key}" for key in parameters)
-    return TacitError(f"{title}: no noise level: set privacy.epsilon (Python: epsilon=) or {keys}")
+    return NoNoiseLevel(f"{title}: no noise level: set privacy.epsilon (Python: epsilon=) or {keys}")
 
 
 def check_positive(title: str, **values: float | None) -> None:
@@ -178,4 +214,6 @@ class AlgorithmRegistry(Registry[Algorithm[Any]]):
         return tuple(key for key in getattr(made, "noise_parameters", ()) if key in known)
 
 
-algorithms = AlgorithmRegistry("algorithm", given=("rounds", "scale", "name", "ranges_noise", "pairs"))
+algorithms = AlgorithmRegistry(
+    "algorithm", given=("rounds", "scale", "name", "ranges_noise", "pairs", "mixing", "bandwidth")
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
@@ -63,6 +64,9 @@ class D2P(Algorithm[PushSumState]):
     models_are_released: ClassVar[bool] = True
     exact_values_stay_local: ClassVar[bool] = True
     mixes_only: ClassVar[bool] = True
+    mixed: ClassVar[tuple[str, ...]] = ("x", "w")
+    refused_options: ClassVar[Mapping[str, str]] = {}
+    sums_gradients: ClassVar[bool] = True
     partial: ClassVar[bool] = True
     noise_parameters: ClassVar[tuple[str, ...]] = ("noise_multiplier",)
 

@@ -43,7 +43,8 @@ class D2PPrivacy(PrivacyPlan):
             return Exact()
         clip = self.algorithm.gradient_clip(t)
         bound = 1.0 if clip is None else float(clip.bound)
-        return self.gaussian(self._scale(nodes), nodes, self.algorithm.noise(t, self.algorithm.rounds), bound)
+        rounds = self.algorithm.rounds
+        return self.gaussian(self._scale(nodes), nodes, rounds, self.algorithm.noise(t, rounds), bound)
 
     @property
     def refuses_pairs(self) -> str | None:
@@ -71,14 +72,15 @@ class D2PPrivacy(PrivacyPlan):
 
     def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
         """Return the ε of Eqs 4 and 6 for the node with the largest claim."""
-        if self.algorithm.noise is None:
-            return None
+        if self.algorithm.noise is None or self.algorithm.bandwidth is not None:
+            return None  # the paper claims nothing about noise that is correlated in time
         shape = np.array([self.algorithm.noise(t, self.algorithm.rounds) for t in range(rounds)])
         pairs = set(zip(sampling.rate.tolist(), self._scale(nodes).tolist(), strict=True))
         return max(dyn_d2p_claim(rate, 1 / (scale * shape), delta) for rate, scale in pairs)
 
     def mixing_only_clip(self, t: int) -> Clip | None:
-        return self.algorithm.gradient_clip(t) if self.algorithm.share is None else None
+        mixes_only = self.algorithm.share is None and self.algorithm.mixing.keeps_rounds
+        return self.algorithm.gradient_clip(t) if mixes_only else None
 
     def _scale(self, nodes: Nodes) -> Array:
         if self.algorithm.scale is None:

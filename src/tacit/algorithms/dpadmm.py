@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from tacit.algorithms.algorithm import algorithms, check_positive
 from tacit.algorithms.edges import degrees, sum_over_neighbours
+from tacit.algorithms.mixing_options import NO_MIXING
 from tacit.algorithms.noisy_gradient import NoisyGradientAlgorithm, NoisyGradientPrivacy
 from tacit.algorithms.privacy_plan import EDGE_VARIABLES_REFUSE_PAIRS, Nodes
 from tacit.graphs import Graph
@@ -54,6 +56,7 @@ class DPADMM(NoisyGradientAlgorithm[DPADMMState]):
 
     needs: ClassVar[tuple[str, ...]] = ("undirected", "connected", "static")
     models_are_released: ClassVar[bool] = True
+    refused_options: ClassVar[Mapping[str, str]] = NO_MIXING
     name: ClassVar[str] = "DP-ADMM"
     norm: ClassVar[Literal["smooth", "l2"]] = "l2"
 

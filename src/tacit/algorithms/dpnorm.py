@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -12,6 +13,7 @@ from torch import Tensor
 from tacit.algorithms.algorithm import Algorithm, algorithms, check_non_negative, check_positive, scatter_nodes
 from tacit.algorithms.dpnorm_privacy import DPNormPrivacy
 from tacit.algorithms.edges import EdgeState, degrees, hosted_edges, sum_over_neighbours
+from tacit.algorithms.mixing_options import NO_MIXING
 from tacit.algorithms.privacy_plan import Nodes
 from tacit.errors import TacitError
 from tacit.graphs import Graph
@@ -67,6 +69,10 @@ class DPNorm(Algorithm[DPNormState]):
     needs: ClassVar[tuple[str, ...]] = ("undirected", "connected", "static")
     noise_parameters: ClassVar[tuple[str, ...]] = ("sigma",)
     exact_values_stay_local: ClassVar[bool] = True
+    refused_options: ClassVar[Mapping[str, str]] = {
+        **NO_MIXING,
+        "weights": "its bound on a step is that of gradients without weights",
+    }
 
     lr: float = 0.03
     alpha: float = 0.2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import ClassVar, Literal, Self, TypeVar
@@ -58,6 +59,11 @@ class DPPSAlgorithm(Algorithm[S]):
 
     needs: ClassVar[tuple[str, ...]] = ("doubly-stochastic", "connected")
     noise_parameters: ClassVar[tuple[str, ...]] = ("noise_rate", "b")
+    mixed: ClassVar[tuple[str, ...]] = ("s", "a")
+    refused_options: ClassVar[Mapping[str, str]] = {
+        "momentum": "its noise hides the models, and not gradients that a velocity could add up",
+        "weights": "the bound on a step must be the same at every node",
+    }
     name: ClassVar[str]
 
     local: Literal["private", "exact"] = "exact"  # at node level, local parameters reveal no more than the node's data
@@ -108,6 +114,11 @@ class DPPSAlgorithm(Algorithm[S]):
         return self
 
     def check_extension(self, rounds: int) -> None:
+        if self.sensitivity == "certified" and self.mixing.closing_rounds:
+            raise TacitError(
+                f"{self.title}: the certified sensitivity does not cover rounds after closing mixings, so a run with "
+                "algorithm.closing_rounds cannot be extended"
+            )
         synchronises = bool(self.sync_every) and self._unsynchronised == self.sync_every
         if self.clip is not None and not synchronises and self.rounds <= MAX_TABLE_ROUNDS:
             raise TacitError(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from torch import Tensor
 
 from tacit.algorithms.algorithm import algorithms
+from tacit.algorithms.mixing_options import ONE_MODEL
 from tacit.algorithms.noisy_gradient import NoisyGradientAlgorithm, NoisyGradientPrivacy
 from tacit.algorithms.privacy_plan import Nodes
 from tacit.graphs import Graph
@@ -46,6 +48,9 @@ class DPSGD(NoisyGradientAlgorithm[ModelState]):
     needs: ClassVar[tuple[str, ...]] = ("doubly-stochastic", "connected")
     models_are_released: ClassVar[bool] = True
     mixes_only: ClassVar[bool] = True
+    mixed: ClassVar[tuple[str, ...]] = ("x",)
+    refused_options: ClassVar[Mapping[str, str]] = {}
+    sums_gradients: ClassVar[bool] = True
     name: ClassVar[str] = "DP-SGD"
     norm: ClassVar[Literal["smooth", "l2"]] = "l2"
 
@@ -97,7 +102,7 @@ class DPSGDPrivacy(NoisyGradientPrivacy):
         return sampling.rate * math.sqrt(steps * math.log(1 / delta)) / epsilon / self.sum_sensitivity(sampling)
 
     def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
-        if self.algorithm.sigma == 0:
+        if self.algorithm.sigma == 0 or self.algorithm.bandwidth is not None:
             return None
         multipliers = self.mechanism(0, nodes).multipliers(len(nodes)) * self.sum_sensitivity(sampling)
         pairs = set(zip(sampling.rate.tolist(), multipliers.tolist(), strict=True))
@@ -105,7 +110,8 @@ class DPSGDPrivacy(NoisyGradientPrivacy):
         return max(dp_sgd_claim(rate, multiplier, steps, delta) for rate, multiplier in pairs)
 
     def mixing_only_clip(self, t: int) -> Clip | None:
-        return self.algorithm.gradient_clip if self.algorithm.local_steps == 1 else None
+        mixes_only = self.algorithm.local_steps == 1 and self.algorithm.mixing.keeps_rounds
+        return self.algorithm.gradient_clip if mixes_only else None
 
 
 def dp_sgd_claim(rate: float, multiplier: float, steps: int, delta: float) -> float:
@@ -122,6 +128,7 @@ class SingleNode(DPSGD):
     """SGD with the batches of all nodes, K steps per round: w ← w − μ mean_i g_i(w), averaged by a server."""
 
     needs: ClassVar[tuple[str, ...]] = ("connected",)
+    refused_options: ClassVar[Mapping[str, str]] = ONE_MODEL
     name: ClassVar[str] = "single node"
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from tacit.algorithms.algorithm import algorithms, check_positive
 from tacit.algorithms.edges import EdgeState, degrees, hosted_edges, sum_over_neighbours
+from tacit.algorithms.mixing_options import NO_MIXING
 from tacit.algorithms.noisy_gradient import NoisyGradientAlgorithm, NoisyGradientPrivacy
 from tacit.algorithms.privacy_plan import EDGE_VARIABLES_REFUSE_PAIRS, Nodes
 from tacit.graphs import Graph, largest_laplacian
@@ -45,6 +47,7 @@ class LTADMM(NoisyGradientAlgorithm[EdgeState]):
 
     needs: ClassVar[tuple[str, ...]] = ("undirected", "connected", "static")
     models_are_released: ClassVar[bool] = True
+    refused_options: ClassVar[Mapping[str, str]] = NO_MIXING
     name: ClassVar[str] = "LT-ADMM-DP"
 
     beta: float = 0.1

@@ -93,7 +93,8 @@ class NoisyGradientAlgorithm(Algorithm[S]):
         if self.gradient_clip is None:
             return self
         sensitivity = scatter_nodes(self.sensitivity_factor * task.sensitivity(self.gradient_clip), task.nodes)
-        scale = self.sigma / sensitivity if self.sigma and self.scale is None else self.scale
+        weights = scatter_nodes(task.weights, task.nodes)  # sigma is that of the gradient before it is weighted
+        scale = self.sigma * weights / sensitivity if self.sigma and self.scale is None else self.scale
         return replace(self, sensitivity=sensitivity, scale=scale)
 
     def bound_to(self, task: Task) -> Self:
@@ -123,7 +124,14 @@ class NoisyGradientPrivacy(PrivacyPlan):
 
     def mechanism(self, step: int, nodes: Nodes) -> Mechanism:
         """Return the mechanism of gradient number `step`."""
-        return Exact() if self.algorithm.sigma == 0 else self.gaussian(self._multipliers(nodes), nodes)
+        if self.algorithm.sigma == 0:
+            return Exact()
+        return self.gaussian(self._multipliers(nodes), nodes, self._steps)
+
+    @property
+    def _steps(self) -> int:
+        """The number of noised gradients of the run."""
+        return self.algorithm.rounds * self.algorithm.gradients_per_round
 
     def unit_noise(self, task: Task) -> tuple[Array, Array]:
         if self.refuses_pairs or self.algorithm.sensitivity is None:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor
 
-from tacit.algorithms.algorithm import algorithms
+from tacit.algorithms.algorithm import Mix, algorithms
 from tacit.algorithms.dpps import DPPSState
 from tacit.algorithms.dpps_algorithm import DPPSAlgorithm
 from tacit.graphs import Graph
@@ -56,6 +56,11 @@ class PEDFL(DPPSAlgorithm[PEDFLState]):
         received = self.protocol(t, task.nodes, network.graph).round(t, state, e, network)
         g = self.gradient(t, state.x, task, purpose="descent").use_locally()
         return replace(received, x=received.s.sub(g, alpha=self.decayed(self.lr, t)))
+
+    def mix_models(self, state: PEDFLState, mix: Mix) -> PEDFLState:
+        """Mix s only. The last gradient step in x, which has had no noise, stays as it is."""
+        mixed = super().mix_models(state, mix)
+        return replace(mixed, x=mixed.s + (state.x - state.s))
 
     def models(self, state: PEDFLState) -> Tensor:
         """Return s, not x: the last gradient step in x has had no noise yet."""

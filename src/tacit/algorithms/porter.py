@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -59,6 +60,8 @@ class Porter(NoisyGradientAlgorithm[PorterState]):
 
     needs: ClassVar[tuple[str, ...]] = ("symmetric", "connected", "static")
     models_are_released: ClassVar[bool] = True
+    mixed: ClassVar[tuple[str, ...]] = ("x",)
+    refused_options: ClassVar[Mapping[str, str]] = {"momentum": "it tracks the mean gradient with its own v"}
     name: ClassVar[str] = "PORTER-DP"
 
     gamma: float = 1.0
@@ -77,6 +80,11 @@ class Porter(NoisyGradientAlgorithm[PorterState]):
     @property
     def privacy(self) -> PorterPrivacy:
         return PorterPrivacy(self)
+
+    def option_refusal(self, option: str) -> str | None:
+        if option == "mixings" and self.compressor != "identity":
+            return "a message that was mixed once is no longer compressed"
+        return super().option_refusal(option)
 
     def start(self, task: Task, graph: Graph) -> PorterState:
         x = task.initial()

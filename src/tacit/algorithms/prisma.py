@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tacit.algorithms.algorithm import algorithms, check_positive
+from tacit.algorithms.mixing_options import ONE_MODEL
 from tacit.algorithms.noisy_gradient import NoisyGradientAlgorithm, NoisyGradientPrivacy
 from tacit.algorithms.privacy_plan import Nodes
 from tacit.errors import TacitError
@@ -54,6 +56,8 @@ class Prisma(NoisyGradientAlgorithm[PrismaState]):
     needs: ClassVar[tuple[str, ...]] = ("doubly-stochastic", "connected")
     noise_parameters: ClassVar[tuple[str, ...]] = ("sigma", "sigma_first")
     models_are_released: ClassVar[bool] = True
+    mixed: ClassVar[tuple[str, ...]] = ("x",)
+    refused_options: ClassVar[Mapping[str, str]] = {"momentum": "it has a momentum of its own, algorithm.eta"}
     name: ClassVar[str] = "PriSMA (as described)"
     norm: ClassVar[Literal["smooth", "l2"]] = "l2"
 
@@ -78,6 +82,10 @@ class Prisma(NoisyGradientAlgorithm[PrismaState]):
     @property
     def sensitivity_factor(self) -> float:
         return (1 - self.eta) * self.clip_difference / (self.clip or 1.0) + self.eta
+
+    def option_refusal(self, option: str) -> str | None:
+        by_server = ONE_MODEL.get(option) if self.average == "server" else None
+        return super().option_refusal(option) or by_server
 
     def start(self, task: Task, graph: Graph) -> PrismaState:
         x = task.initial()
@@ -126,7 +134,7 @@ class PrismaPrivacy(NoisyGradientPrivacy):
         factor, ratio = algorithm.sensitivity_factor, 1.0
         if algorithm.sigma:
             ratio = (algorithm.sigma_first or 0.0) / algorithm.sigma * factor
-        return self.gaussian(self._multipliers(nodes), nodes, ratio, 1 / factor)
+        return self.gaussian(self._multipliers(nodes), nodes, self._steps, ratio, 1 / factor)
 
     @property
     def refuses_pairs(self) -> str | None:

@@ -9,7 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import TacitError
-from tacit.privacy import Adversary, Array, Eavesdropper, Gaussian, Mechanism, Paired, Release, Sampling, Unit
+from tacit.privacy import (
+    Adversary,
+    Array,
+    BandedGaussian,
+    Eavesdropper,
+    Gaussian,
+    Mechanism,
+    Paired,
+    Release,
+    Sampling,
+    Unit,
+)
 from tacit.tasks import RANGES_PURPOSE, Clip, Task
 
 if TYPE_CHECKING:
@@ -65,18 +76,23 @@ class PrivacyPlan:
         """Return noise multiplier and sensitivity of every node (N,) for a release of factor 1; for paired noise."""
         raise TacitError(f"{self.algorithm.title} cannot use paired noise: {self.refuses_pairs}")
 
-    def gaussian(self, multipliers: Array, nodes: Nodes, noise: float = 1.0, sensitivity: float = 1.0) -> Mechanism:
-        """Return Gaussian noise for a release of these nodes: independent, or paired if the run has a plan of pairs.
+    def gaussian(
+        self, multipliers: Array, nodes: Nodes, steps: int, noise: float = 1.0, sensitivity: float = 1.0
+    ) -> Mechanism:
+        """Return Gaussian noise for a release of these nodes: independent, paired, or correlated in time.
 
         Args:
             multipliers: (n,) noise multipliers of a release of factor 1.
             nodes: (n,) ids of the hosted nodes.
+            steps: The number of such releases of the run.
             noise: The factor by which the multipliers of this release are larger.
             sensitivity: The sensitivity of this release, relative to a release of factor 1.
         """
-        if self.algorithm.pairs is None:
-            return Gaussian(multipliers * noise)
-        return Paired(self.algorithm.pairs, nodes, noise * sensitivity, sensitivity)
+        if self.algorithm.pairs is not None:
+            return Paired(self.algorithm.pairs, nodes, noise * sensitivity, sensitivity)
+        if self.algorithm.bandwidth is not None:
+            return BandedGaussian(multipliers * noise, self.algorithm.bandwidth, steps)
+        return Gaussian(multipliers * noise)
 
     @property
     def noise_depends_on_data(self) -> bool:

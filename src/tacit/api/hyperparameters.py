@@ -11,7 +11,7 @@ import numpy as np
 from tacit.algorithms import Algorithm, algorithms
 from tacit.api.arguments import OPTIMISER, kind, refuse_optimiser
 from tacit.errors import TacitError
-from tacit.runs import SharingKeys
+from tacit.runs import ALGORITHM_KEYS
 
 _OTHER_NAMES = {
     "learning_rate": "lr",
@@ -51,7 +51,7 @@ def algorithm_section(name: str, given: Mapping[str, Any], arguments: Collection
         TacitError: A hyperparameter does not exist, or a config cannot contain its value.
     """
     options = algorithms.options(name) if given else {}
-    known = {*options, *SharingKeys.model_fields}
+    known = {*options, *ALGORITHM_KEYS}
     section: dict[str, Any] = {"name": name}
     for key, value in given.items():
         refuse_optimiser(key, value)

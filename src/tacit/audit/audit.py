@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.algorithms import Algorithm
+from tacit.algorithms import Algorithm, Stepper
 from tacit.audit.attack import AttackScores, score_transcripts
 from tacit.audit.canary_task import CANARY_SCALE, canary_task
 from tacit.audit.paired_trials import with_paired_trials
@@ -99,17 +99,16 @@ def audit_algorithm(
     graph = ReplicatedGraph(graphs.build("ring", {"nodes": _NODES}), trials)
     independent = privacy.model_copy(update={"noise": "independent"})  # the keys of trials are not those of a network
     algorithm, task.ledger.budget = apply_privacy_target(algorithm, task, graph, independent)
-    known = None
-    if privacy.noise == "paired":
-        algorithm, known = with_paired_trials(algorithm, task, privacy, _NODES, trials)
+    algorithm, known = with_paired_trials(algorithm, task, privacy, _NODES, trials)
     network = RecordingNetwork(graph, trials)
-    state = algorithm.start(task, graph)
+    stepper = Stepper(algorithm)
+    state = stepper.start(task, graph)
     for t in range(algorithm.rounds):
-        state = algorithm.round(t, state, task, network)
+        state = stepper.step(t, state, task, network, last=t + 1 == algorithm.rounds)
         progress(t + 1)
     rate = float(algorithm.privacy.sampling(task).rate[0])
-    seen = [network.transcripts(), *([] if known is None else [known.transcripts(trials)])]
-    scores = score_transcripts(np.concatenate(seen, axis=1), included, rate, algorithm.rounds)
+    seen = np.concatenate([network.transcripts(), known.transcripts(trials)], axis=1)
+    scores = score_transcripts(seen, included, rate, algorithm.rounds)
     spent = PrivacyMeter(task, algorithm, privacy.delta, colluders=False).spent(algorithm.rounds)
     return TrialsAudit(
         algorithm=algorithm.title,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tacit.algorithms import Stepper
 from tacit.audit.bounds import Array, Flags
 from tacit.audit.canary_model import CanaryModel, plant_canaries
 from tacit.audit.membership import cumulative_sums, guess_membership
@@ -95,9 +96,10 @@ def _record_rounds(run: Run, node: int, columns: slice, progress: Callable[[int]
     """Run all rounds and return what the node sent and received in these columns."""
     network = NodeRecordingNetwork(run.network.graph, node, columns)
     task = run.task.without_records()
-    state = run.algorithm.start(task, network.graph)
+    stepper = Stepper(run.algorithm)
+    state = stepper.start(task, network.graph)
     for t in range(run.algorithm.rounds):
-        state = run.algorithm.round(t, state, task, network)
+        state = stepper.step(t, state, task, network, last=t + 1 == run.algorithm.rounds)
         network.end_round()
         progress(t + 1)
     return network.recorded()

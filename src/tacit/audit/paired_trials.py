@@ -38,20 +38,25 @@ class ColluderNoise(DerivedPairNoise):
 
     def transcripts(self, trials: int) -> npt.NDArray[np.float64]:
         """All recorded noise, (trials, numbers)."""
-        return np.concatenate([each.reshape(trials, -1).numpy() for each in self.known], axis=1)
+        return np.concatenate(
+            [np.empty((trials, 0)), *(each.reshape(trials, -1).numpy() for each in self.known)], axis=1
+        )
 
 
 def with_paired_trials(
     algorithm: Algorithm[Any], task: Task, privacy: PrivacyTarget, nodes: int, trials: int
-) -> tuple[Algorithm[Any], ColluderNoise | None]:
-    """Return the algorithm with paired noise inside every trial, and what a colluder in each of them learns.
+) -> tuple[Algorithm[Any], ColluderNoise]:
+    """Return the algorithm with paired noise inside every trial, if asked for, and what a colluder in each learns.
 
     A trial is too small for the config's colluders: it has one, unless the config has none.
     """
+    known = ColluderNoise(task.noise, nodes)
+    if privacy.noise != "paired":
+        return algorithm, known
     colluders = 0 if privacy.colluders == 0 else 1
     multipliers, sensitivity = algorithm.privacy.unit_noise(task)
     edges, ratio = np.array(list(combinations(range(nodes), 2))), privacy.ratio or DEFAULT_RATIO
     pairs = solve_pairs(multipliers[:nodes], sensitivity[:nodes], edges, colluders, ratio)
-    known = ColluderNoise(task.noise, nodes) if colluders else None
-    task.pair_noise = known
+    if colluders:
+        task.pair_noise = known
     return replace(algorithm, pairs=pairs.replicated(trials)), known

@@ -39,7 +39,7 @@ def account(
     sampling: Annotated[
         str | None,
         typer.Option(
-            help="poisson, without-replacement, permutation or none. Default: that of the config, or poisson."
+            help="poisson, without-replacement, permutation, cyclic or none. Default: that of the config, or poisson."
         ),
     ] = None,
     steps: Annotated[

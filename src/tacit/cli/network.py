@@ -1,4 +1,4 @@
-"""`tacit network init`: create the files of a network of sites."""
+"""`tacit network`: create the files of a network of sites, and keys for paired noise."""
 
 from __future__ import annotations
 
@@ -12,11 +12,6 @@ from tacit.cli.output import err, print_line
 
 network = typer.Typer(help="Create networks of sites, with one process per organisation.", no_args_is_help=True)
 app.add_typer(network, name="network")
-
-
-@network.callback()
-def _group() -> None:
-    """Keep `init` a subcommand although it is the only one."""
 
 
 @network.command("init")
@@ -53,3 +48,14 @@ def init(
     print_line(f"  tacit node {files.nodes[0].relative_to(folder)}")
     if files.simulation is not None:
         print_line(f"Simulate the same run: tacit train {files.simulation}")
+
+
+@network.command("key")
+def key(file: Annotated[Path, typer.Argument(help="The site's node.toml.")]) -> None:
+    """Create a site's private key for a new epoch of paired noise, and print its public key for network.toml."""
+    from tacit.sites import SiteConfig, create_pair_key
+
+    path, public = create_pair_key(SiteConfig.load(file))
+    print_line(f"Created {path}. Keep it secret. In network.toml, at every site, set for this site:")
+    print_line(f'  public_key = "{public}"')
+    print_line("Raise epoch when all sites have new keys.")

@@ -43,7 +43,7 @@ class TacitClassifier(ClassifierMixin, TacitEstimator):  # type: ignore[misc]  #
             noise and the relation "add-remove", a digest of each row decides, so that no row moves another.
         rounds: The number of rounds.
         batch: The (expected) batch size per node, at most the size of the smallest node; None uses all records.
-        sampling: How batches are drawn: "poisson", "without-replacement" or "permutation".
+        sampling: How batches are drawn: "poisson", "without-replacement", "permutation" or "cyclic".
         relation: Neighbouring data sets: one record is added or removed, or one is replaced. None: as the sampling
             needs.
         epsilon: The noise is calibrated for this ε. None: `hyperparameters` set the noise.

@@ -18,6 +18,7 @@ from tacit.graphs.families import (
 from tacit.graphs.needs import require
 from tacit.graphs.periodic import Lazy, Periodic, from_matrices
 from tacit.graphs.random_graphs import erdos_renyi, random_regular
+from tacit.graphs.repeated import Repeated
 from tacit.graphs.weights import lazy, metropolis, uniform_out
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Graph",
     "Lazy",
     "Periodic",
+    "Repeated",
     "complete",
     "d_out",
     "drop",

@@ -6,6 +6,7 @@ from tacit.networks.network import Costs, Edges, Network, PeerStopped, Traffic
 from tacit.networks.process_group import RENDEZVOUS_FILE, ProcessGroup, in_process_group, join_process_group
 from tacit.networks.simulated import Simulated
 from tacit.networks.threaded import Threaded, run_on_threads
+from tacit.networks.view import NetworkView
 
 __all__ = [
     "RENDEZVOUS_FILE",
@@ -15,6 +16,7 @@ __all__ = [
     "Costs",
     "Edges",
     "Network",
+    "NetworkView",
     "PeerStopped",
     "ProcessGroup",
     "Simulated",

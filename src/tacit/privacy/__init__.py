@@ -23,6 +23,7 @@ from tacit.privacy.ledger_facts import LedgerFacts, Mark, read_ledger
 from tacit.privacy.mechanisms import (
     NO_PRIVACY,
     AdditiveNoise,
+    BandedGaussian,
     Exact,
     Gaussian,
     Laplace,
@@ -34,7 +35,7 @@ from tacit.privacy.mechanisms import (
 )
 from tacit.privacy.pair_plan import PairPlan, solve_pairs
 from tacit.privacy.planning import PlansReleases, calibrate_noise, plan, plan_of_round
-from tacit.privacy.private_files import read_bytes, write_private_file
+from tacit.privacy.private_files import create_private_file, erase_file, read_bytes, write_private_file
 from tacit.privacy.recorded_runs import RecordedRun, RecordsTotal, total_of_runs
 from tacit.privacy.records_ledger import RecordsLedger
 from tacit.privacy.release import Array, Release, Unit
@@ -42,6 +43,7 @@ from tacit.privacy.reservation import Reservation
 from tacit.privacy.sampling import Population, Relation, Sampling, SamplingKind, sampling_kinds
 from tacit.privacy.statement import (
     Privacy,
+    correlation_notes,
     ledger_guarantee,
     no_guarantee_reason,
     outside_parts,
@@ -53,8 +55,16 @@ from tacit.privacy.statement import (
 if TYPE_CHECKING:
     from tacit.privacy.draws import Draw
     from tacit.privacy.noise import Noise
-    from tacit.privacy.noise_key import NOISE_KEY_FILE, erase_noise, first_step_of_key, is_erased, open_noise
+    from tacit.privacy.noise_key import (
+        NOISE_KEY_FILE,
+        erase_noise,
+        first_step_of_key,
+        is_erased,
+        is_single_key,
+        open_noise,
+    )
     from tacit.privacy.pair_noise import DerivedPairNoise, KeyedPairNoise, PairNoise
+    from tacit.privacy.ratcheted_keys import PairSecrets, RatchetedKeys
     from tacit.privacy.release_journal import ReleaseJournal
 
 __all__ = [
@@ -64,6 +74,7 @@ __all__ = [
     "AdditiveNoise",
     "Adversary",
     "Array",
+    "BandedGaussian",
     "Bounded",
     "Budget",
     "Coalition",
@@ -83,11 +94,13 @@ __all__ = [
     "Noise",
     "PairNoise",
     "PairPlan",
+    "PairSecrets",
     "Paired",
     "PlansReleases",
     "Population",
     "Privacy",
     "PrivacyLoss",
+    "RatchetedKeys",
     "RecordedRun",
     "RecordsLedger",
     "RecordsTotal",
@@ -103,6 +116,8 @@ __all__ = [
     "against_colluders",
     "calibrate",
     "calibrate_noise",
+    "correlation_notes",
+    "create_private_file",
     "declares",
     "detection_bound",
     "epsilon",
@@ -110,11 +125,13 @@ __all__ = [
     "epsilon_per_run",
     "epsilon_to_mu",
     "epsilons_against",
+    "erase_file",
     "erase_noise",
     "first_step_of_key",
     "guarantee",
     "guess_bound",
     "is_erased",
+    "is_single_key",
     "joint_epsilon",
     "ledger_guarantee",
     "mechanisms",
@@ -142,8 +159,10 @@ _NEEDS_TORCH = {
     "Draw": "draws",
     "Noise": "noise",
     "ReleaseJournal": "release_journal",
+    **dict.fromkeys(["PairSecrets", "RatchetedKeys"], "ratcheted_keys"),
     **dict.fromkeys(["DerivedPairNoise", "KeyedPairNoise", "PairNoise"], "pair_noise"),
-    **dict.fromkeys(["NOISE_KEY_FILE", "erase_noise", "first_step_of_key", "is_erased", "open_noise"], "noise_key"),
+    **dict.fromkeys(["NOISE_KEY_FILE", "erase_noise", "first_step_of_key"], "noise_key"),
+    **dict.fromkeys(["is_erased", "is_single_key", "open_noise"], "noise_key"),
 }
 
 

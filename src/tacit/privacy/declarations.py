@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-Declaration = Literal["models_are_released", "exact_values_stay_local", "mixes_only"]
+Declaration = Literal["models_are_released", "exact_values_stay_local", "mixes_only", "sums_gradients"]
 
 
 def declares(method: object, declaration: Declaration) -> bool:

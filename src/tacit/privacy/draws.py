@@ -48,9 +48,13 @@ def padded(drawn: Tensor) -> Draw:
     return Draw(records, weight)
 
 
-def random_keys(population: Population, step: int | npt.NDArray[np.int64]) -> Tensor:
-    """Return (n, largest size): 62 random bits per record to sort by. Positions beyond a shard's end sort last."""
+def random_keys(population: Population, step: int | npt.NDArray[np.int64], *, shuffle: bool = False) -> Tensor:
+    """Return (n, largest size): 62 random bits per record to sort by. Positions beyond a shard's end sort last.
+
+    With `shuffle`, `step` is the number of a shuffle, which is drawn again in other rounds.
+    """
     widest = int(population.sizes.max())
-    words = population.noise.words("batch", population.nodes, step, 2 * widest).view(-1, widest, 2)
+    noise = population.noise.shuffles if shuffle else population.noise
+    words = noise.words("batch", population.nodes, step, 2 * widest).view(-1, widest, 2)
     keys = ((words[..., 0] & _LOW_31_BITS).long() << 31) | (words[..., 1] & _LOW_31_BITS).long()
     return keys.masked_fill_(~in_shard(population.sizes), torch.iinfo(torch.int64).max)

@@ -35,6 +35,7 @@ class Noise:
 
     Attributes:
         digest_key: The key of `keyed_digest`, by default that of the noise. It may outlive the noise.
+        shuffles: The source of shuffles, whose words are the same in all rounds until the next shuffle.
 
     >>> noise = Noise.from_seed(0)
     >>> x = torch.zeros(2, 3)
@@ -50,6 +51,7 @@ class Noise:
             raise ValueError(f"a noise key must have 32 bytes, got {len(key)}")
         self._key = self.digest_key = key
         self.reproducible, self.seed = reproducible, seed
+        self.shuffles: Noise = self
 
     @classmethod
     def from_seed(cls, seed: int) -> Noise:
@@ -179,9 +181,8 @@ def _rounded(
 ) -> Iterator[tuple[slice, slice, Tensor]]:
     """Yield parts of x for the caller to add noise to, and round each part to the grid while it is in the cache."""
     _check_scale(scale, x.dtype, nodes)
-    steps = torch.from_numpy(grid(scale if grid_scale is None else np.full_like(scale, grid_scale))[:, None]).to(
-        x.dtype
-    )
+    finest = scale if grid_scale is None else np.full_like(scale, grid_scale)
+    steps = torch.from_numpy(grid(finest)[:, None]).to(x.dtype)
     # Around 1.5/eps steps floats are one step apart, so adding and subtracting that many rounds, ties to even. No
     # value becomes −0, whose sign would reveal more than the grid does.
     shifts = 1.5 / torch.finfo(x.dtype).eps * steps

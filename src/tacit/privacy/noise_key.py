@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-from contextlib import suppress
 from pathlib import Path
 
 from tacit.errors import TacitError
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise import Noise
-from tacit.privacy.private_files import read_bytes, sync_folder, write_private_file
+from tacit.privacy.private_files import create_private_file, erase_file, read_bytes
 
 NOISE_KEY_FILE = "noise.key"
 _KEY_BYTES = 32
@@ -37,27 +36,55 @@ def open_noise(folder: Path, ledger: Ledger, run: bytes) -> Noise:
     Raises:
         TacitError: Key, ledger and run do not belong together.
     """
-    key, recorded = folder / NOISE_KEY_FILE, ledger.facts.read().get(_FINGERPRINT)
+    key, recorded = folder / NOISE_KEY_FILE, recorded_fingerprint(ledger)
     if recorded == _ERASED:
-        _erase(key)  # a crash has left it behind; nothing was released with it
+        erase_file(key)  # a crash has left it behind; nothing was released with it
     elif not key.exists() and len(ledger):
-        raise TacitError(
-            f"{key} is missing, but the ledger beside it contains releases made with it. Restore it, or start a new "
-            "run in another folder."
-        )
+        raise missing_key(key)
     secret = _read_key(key, run) if key.exists() else None
-    found = None if secret is None else Noise.from_key(secret).fingerprint
+    check_fingerprint(key, recorded, None if secret is None else Noise.from_key(secret).fingerprint, ledger)
+    noise = Noise.from_key(secret or _create_key(key, run))
+    record_fingerprint(ledger, recorded, noise.fingerprint, new=secret is None)
+    return noise
+
+
+def is_single_key(path: Path) -> bool:
+    """Whether the file has one key for all rounds, as `open_noise` creates it."""
+    return path.exists() and path.stat().st_size == 2 * _KEY_BYTES
+
+
+def recorded_fingerprint(ledger: Ledger) -> str | None:
+    """The fingerprint of the key with which the releases in the ledger were made; None before the first key."""
+    found: str | None = ledger.facts.read().get(_FINGERPRINT)
+    return found
+
+
+def missing_key(key: Path) -> TacitError:
+    """The error for a key that is not there, although something was released with it."""
+    return TacitError(
+        f"{key} is missing, but the ledger beside it contains releases made with it. Restore it, or start a new "
+        "run in another folder."
+    )
+
+
+def check_fingerprint(key: Path, recorded: str | None, found: str | None, ledger: Ledger) -> None:
+    """Raise unless the key in use is `found`, or no key was used yet; `found` is None if there is no key of this run.
+
+    Raises:
+        TacitError: The same noise would be used on other values.
+    """
     replaced = found is not None and recorded not in (None, found)
-    if replaced or (secret is None and len(ledger) and recorded != _ERASED):
+    if replaced or (found is None and len(ledger) and recorded != _ERASED):
         raise TacitError(
             f"{key} belongs to another run, or the settings or the data have changed since the first release. The same "
             "noise on other values would reveal both. Restore them, or start a new run in another folder."
         )
-    noise = Noise.from_key(secret or _create_key(key, run))
-    if recorded != noise.fingerprint:
-        first = ledger.steps if secret is None else 0
-        ledger.facts.write(**{_FINGERPRINT: noise.fingerprint, _FIRST_STEP: first})
-    return noise
+
+
+def record_fingerprint(ledger: Ledger, recorded: str | None, fingerprint: str, *, new: bool) -> None:
+    """Record in the ledger which key is in use, and for a new key from which step on."""
+    if recorded != fingerprint:
+        ledger.facts.write(**{_FINGERPRINT: fingerprint, _FIRST_STEP: ledger.steps if new else 0})
 
 
 def erase_noise(folder: Path, ledger: Ledger) -> None:
@@ -66,7 +93,7 @@ def erase_noise(folder: Path, ledger: Ledger) -> None:
     The ledger records it first, so that a crash in between leaves a key that is never used.
     """
     ledger.facts.write(**{_FINGERPRINT: _ERASED})
-    _erase(folder / NOISE_KEY_FILE)
+    erase_file(folder / NOISE_KEY_FILE)
 
 
 def is_erased(ledger: Ledger) -> bool:
@@ -84,36 +111,14 @@ def _create_key(path: Path, run: bytes) -> bytes:
 
     If two processes do this at once, both end up with the key that was linked first.
     """
-    secret, own = os.urandom(_KEY_BYTES), path.with_name(f"{path.name}.{os.urandom(4).hex()}")
-    write_private_file(own, secret + _binding(secret, run))
-    try:
-        if path.exists() and _read_key(path, run) is None:
-            path.unlink()
-        with suppress(FileExistsError):
-            os.link(own, path)  # unlike a rename, a link never replaces a file
-        sync_folder(path.parent)
-    except OSError as error:
-        raise TacitError(f"Cannot write {path}: {error.strerror or error}") from None
-    finally:
-        own.unlink()
+    secret = os.urandom(_KEY_BYTES)
+    if path.exists() and _read_key(path, run) is None:
+        path.unlink()
+    create_private_file(path, secret + _binding(secret, run))
     found = _read_key(path, run)
     if found is None:
         raise TacitError(f"Another process has just created {path} for another run: start a run only once")
     return found
-
-
-def _erase(path: Path) -> None:
-    """Overwrite the file and remove it. Copies in backups and in a disk's spare blocks are out of reach."""
-    try:
-        if path.exists():
-            with path.open("r+b") as file:
-                file.write(bytes(path.stat().st_size))
-                file.flush()
-                os.fsync(file.fileno())
-            path.unlink()
-            sync_folder(path.parent)
-    except OSError as error:
-        raise TacitError(f"Cannot erase {path}: {error.strerror or error}") from None
 
 
 def _read_key(path: Path, run: bytes) -> bytes | None:

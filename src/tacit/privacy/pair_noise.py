@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from tacit.errors import TacitError
 from tacit.privacy.noise import Noise
 from tacit.privacy.pair_plan import PairPlan
 
@@ -27,6 +28,10 @@ class PairNoise(ABC):
         self, pairs: Ints, ids: Ints, purpose: str, step: int, scale: float, grid_scale: float, out: Tensor
     ) -> None:
         """Add N(0, scale²), rounded to the grid, to the row of `out` (E, d) of each of the pairs (E, 2)."""
+
+    @abstractmethod
+    def check(self, plan: PairPlan) -> None:
+        """Raise unless every key is here that the plan counts on."""
 
     def sum(
         self, plan: PairPlan, nodes: Ints, purpose: str, step: int, scale: float, grid_scale: float, *, like: Tensor
@@ -45,6 +50,7 @@ class PairNoise(ABC):
             like: A tensor (n, d) of the released value, for its shape and type.
         """
         total = torch.zeros(like.shape, dtype=torch.float64)
+        self.check(plan)
         row = np.full(plan.nodes, -1)
         row[nodes] = np.arange(len(nodes))
         mine = np.flatnonzero((row[plan.edges] >= 0).any(axis=1))  # the number of a pair is its place in the plan
@@ -68,6 +74,9 @@ class DerivedPairNoise(PairNoise):
 
     noise: Noise
 
+    def check(self, plan: PairPlan) -> None:
+        """Return: every key can be derived."""
+
     def draw(
         self, pairs: Ints, ids: Ints, purpose: str, step: int, scale: float, grid_scale: float, out: Tensor
     ) -> None:
@@ -85,6 +94,22 @@ class KeyedPairNoise(PairNoise):
 
     node: int
     partners: Mapping[int, Noise]
+
+    def check(self, plan: PairPlan) -> None:
+        """Refuse to release with fewer keys, or others, than planned.
+
+        Privacy:
+            Each key that is missing leaves out noise that the guarantee counts on.
+        """
+        planned = plan.partners(self.node)
+        if planned != set(self.partners):
+            missing, extra = sorted(planned - set(self.partners)), sorted(set(self.partners) - planned)
+            difference = f"It lacks those of nodes {missing}" if missing else f"It also has those of nodes {extra}"
+            raise TacitError(
+                f"Node {self.node} has {len(planned) - len(missing)} of the {len(planned)} keys for which its noise was "
+                f"planned, against {plan.colluders} colluders. {difference}. Nothing is released: all sites must agree "
+                "on a new roster and a new epoch"
+            )
 
     def draw(
         self, pairs: Ints, ids: Ints, purpose: str, step: int, scale: float, grid_scale: float, out: Tensor

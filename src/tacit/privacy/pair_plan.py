@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -55,6 +56,10 @@ class PairPlan:
         """κ² divided by the mean of s²."""
         return float(self.pair**2 / np.mean(self.own**2))
 
+    def partners(self, node: int) -> set[int]:
+        """The nodes with which a node shares keys."""
+        return {*self.edges[(self.edges == node).any(axis=1)].flatten().tolist()} - {node}
+
     def multipliers(self, colluders: int | None = None) -> Array:
         """Return the noise multipliers (N,) against any coalition of so many nodes; None: of the planned size.
 
@@ -86,6 +91,14 @@ class PairPlan:
         numbers = {"pair": self.pair, "colluders": self.colluders}
         vectors = {"own": self.own, "sensitivity": self.sensitivity, "edges": self.edges.astype(np.float64).reshape(-1)}
         return {**vectors, **{key: np.array([value], np.float64) for key, value in numbers.items()}}
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the plan in hexadecimal. Nodes with different plans must not exchange values."""
+        digest = hashlib.sha256()
+        for key, values in sorted(self.to_ledger().items()):
+            digest.update(f"{key} {values.size} ".encode() + np.ascontiguousarray(values, np.float64).tobytes())
+        return digest.hexdigest()
 
     @classmethod
     def from_ledger(cls, fields: Mapping[str, Array]) -> PairPlan:

@@ -45,9 +45,9 @@ class Release:
         return self.sampling.rate
 
     def is_at_least_as_private_as(self, other: Release) -> bool:
-        """Whether privacy loss and sampling are the same, with at least as much noise and no higher sampling rates."""
+        """Whether kind of noise and sampling are the same, with at least as much noise and no higher sampling rates."""
         return (
-            self.mechanism.loss is other.mechanism.loss
+            self.mechanism.is_same_kind(other.mechanism)
             and (self.unit, self.sampling.kind, self.sampling.relation)
             == (other.unit, other.sampling.kind, other.sampling.relation)
             and bool((self.multipliers >= other.multipliers).all() and (self.rates <= other.rates).all())

@@ -13,7 +13,7 @@ import numpy as np
 from tacit.privacy.accounting import guarantee
 from tacit.privacy.exact_values import BEFORE_RUN
 from tacit.privacy.ledger import Ledger
-from tacit.privacy.mechanisms import NO_PRIVACY
+from tacit.privacy.mechanisms import NO_PRIVACY, BandedGaussian
 from tacit.privacy.release import Array, Release
 from tacit.privacy.sampling import Relation
 
@@ -201,6 +201,16 @@ def no_guarantee_reason(releases: Iterable[Release]) -> str:
     """Return why releases with an infinite ε guarantee nothing."""
     unprotected = [release.mechanism for release in releases if release.mechanism.loss is NO_PRIVACY]
     return unprotected[0].no_guarantee_because if unprotected else "there is too little noise for any bound"
+
+
+def correlation_notes(releases: Iterable[Release]) -> list[str]:
+    """Return a sentence about noise that is correlated in time, if the releases have any."""
+    banded = {(each.mechanism, each.sampling) for each in releases if isinstance(each.mechanism, BandedGaussian)}
+    widest = max((int(mechanism.bandwidths(sampling).max()) for mechanism, sampling in banded), default=1)
+    over = f"over up to {widest} steps"
+    return (
+        [f"The noise is correlated in time, {over}. ε accounts for all releases of the run jointly."] if banded else []
+    )
 
 
 def outside_parts(releases: Iterable[Release]) -> list[str]:

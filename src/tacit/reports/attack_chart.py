@@ -55,7 +55,7 @@ def _marked(epsilon: float, delta: float) -> Figure:
         "mode": "markers+text",
         "x": [100 * FALSE_ALARMS],
         "y": [100 * success],
-        "text": [f"{share_text(success)} at {100 * FALSE_ALARMS:.0f} %"],
+        "text": [f"\N{NO-BREAK SPACE}{share_text(success)} at {100 * FALSE_ALARMS:.0f} %"],
         "textposition": "bottom right" if success > 0.9 else "middle right",
         "textfont": {"color": "--ink", "size": 12},
         "cliponaxis": False,

@@ -191,6 +191,11 @@ def _release(release: ReleaseSummary, unit: str) -> str:
     noise, multiplier = "without noise", _span(release.multipliers, ".3g")
     if release.mechanism == "unproven":
         noise = f"with noise of {multiplier} times a sensitivity that is not proven"
+    elif release.mechanism == "banded-gaussian":
+        noise = (
+            "with Gaussian noise that is correlated in time and as private as independent noise of "
+            f"{multiplier} times the sensitivity to one {unit}"
+        )
     elif release.mechanism != "exact":
         noise = f"with {release.mechanism.capitalize()} noise of {multiplier} times the sensitivity to one {unit}"
     batch = f"from all its {unit}s"

@@ -8,11 +8,13 @@ from tacit.runs.config import EXAMPLE_CONFIG, Config
 from tacit.runs.config_file import apply_settings, read_toml, setting_texts, setting_value, validate_section
 from tacit.runs.config_schema import config_schema
 from tacit.runs.config_sections import (
+    ALGORITHM_KEYS,
     PART_SECTIONS,
     PYTHON_OBJECT_PREFIX,
     Batch,
     ConfigSection,
     DropoutKeys,
+    MixingKeys,
     NamedPart,
     PrivacyTarget,
     RegularisationKeys,
@@ -23,6 +25,7 @@ from tacit.runs.evaluated_run import EvaluatedRun, history_frame
 from tacit.runs.evaluator import Evaluator
 from tacit.runs.figures import DEVIATION, PlottedCurve, XAxis, plot_curves
 from tacit.runs.finished_run import FinishedRun, has_ended, load, require_files
+from tacit.runs.key_graph import KEY_GRAPHS
 from tacit.runs.observer import Observer, Row
 from tacit.runs.other_tests import utility_on
 from tacit.runs.parallel import run_in_parallel
@@ -63,10 +66,12 @@ from tacit.runs.verification import Verification, fingerprint, load_private_key,
 from tacit.runs.workers import SynchronisedInterrupt, launch_workers
 
 __all__ = [
+    "ALGORITHM_KEYS",
     "DEFAULT_RATIO",
     "DEVIATION",
     "EXAMPLE_CONFIG",
     "EXPORT_SUFFIXES",
+    "KEY_GRAPHS",
     "PART_SECTIONS",
     "PYTHON_OBJECT_PREFIX",
     "TESTED_NOTE",
@@ -78,6 +83,7 @@ __all__ = [
     "EvaluatedRun",
     "Evaluator",
     "FinishedRun",
+    "MixingKeys",
     "ModelDescription",
     "ModelPrivacy",
     "NamedPart",

@@ -27,7 +27,7 @@ from tacit.runs.parts import (
     check_names,
     check_shards,
 )
-from tacit.runs.privacy_target import apply_privacy_target
+from tacit.runs.privacy_target import apply_privacy_target, check_noise_level
 from tacit.runs.resolved_config import resolved_config
 from tacit.runs.run import Run
 from tacit.runs.run_folder import RunFolder
@@ -121,6 +121,7 @@ def _complete(config: Config, parts: UserParts) -> _Complete:
     graph = parts.graph or build_graph(config.graph)
     require(graph, *algorithm.needs, who=algorithm.title)
     check_sharding(config, parts, graph.nodes)
+    check_noise_level(algorithm, config.privacy)
     data = parts.data or build_data(config.data, batch_relation(config.batch))
     shards = parts.sharding or build_shards(config.sharding, data, graph.nodes, config.seed)
     check_shards(shards, len(data.y), graph.nodes)
@@ -152,7 +153,8 @@ def _assemble(
     # Noise is calibrated for all nodes; a process of a cluster then hosts its own nodes, with its own ledger.
     whole_ledger = Ledger() if spread else ledger
     noise = secret or (Noise.from_system() if config.noise == "secret" else Noise.from_seed(config.seed))
-    task = build_task(config, parts.model, parts.data, parts.shards, noise=noise, ledger=whole_ledger)
+    weights = parts.algorithm.mixing.weights
+    task = build_task(config, parts.model, parts.data, parts.shards, noise=noise, ledger=whole_ledger, weights=weights)
     algorithm, budget = apply_privacy_target(parts.algorithm, task, parts.graph, config.privacy, rounds)
     if spread:
         task, budget = task.host(network.nodes.tolist(), ledger), budget and budget.for_nodes(network.nodes)

@@ -76,7 +76,7 @@ class Checkpoint:
             )
         counters = {key: facts[key] for key in ("t", "steps", "draws")}
         traffic = Traffic(**{**facts["traffic"], "by_node": np.array(facts["traffic"]["by_node"])})
-        return Checkpoint(state=replace(self.state, **tensors), traffic=traffic, **counters)
+        return Checkpoint(state=_with_tensors(self.state, tensors), traffic=traffic, **counters)
 
     def rewind(self, task: Task) -> None:
         """Take a task back to this checkpoint: its draws, its records as they were scaled, and its ledger.
@@ -114,10 +114,22 @@ def _common(folder: Path, coordinator: Coordinator) -> str:
 
 
 def _tensors(state: Any, title: str) -> dict[str, Tensor]:
-    values = vars(state) if is_dataclass(state) else {}
+    """The tensors of a state by name. Those of a state inside it have its name and a dot before theirs."""
+    values: dict[str, Any] = dict(vars(state)) if is_dataclass(state) else {}
+    for key in [key for key, value in values.items() if is_dataclass(value)]:
+        values |= {f"{key}.{name}": value for name, value in _tensors(values.pop(key), title).items()}
     if not values or not all(isinstance(value, Tensor) for value in values.values()):
         raise TacitError(f"the state of {title} must be a dataclass of tensors to be saved in a folder")
     return values
+
+
+def _with_tensors(state: Any, tensors: Mapping[str, Tensor]) -> Any:
+    """The state with the tensors that `_tensors` returned."""
+    own = {key: value for key, value in tensors.items() if "." not in key}
+    for key in {key.partition(".")[0] for key in tensors if "." in key}:
+        inside = {name.partition(".")[2]: value for name, value in tensors.items() if name.startswith(f"{key}.")}
+        own[key] = _with_tensors(getattr(state, key), inside)
+    return replace(state, **own)
 
 
 def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:

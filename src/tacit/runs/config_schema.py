@@ -14,6 +14,7 @@ from tacit.runs.config_sections import (
     PART_SECTIONS,
     ConfigSection,
     DropoutKeys,
+    MixingKeys,
     RegularisationKeys,
     SharingKeys,
 )
@@ -21,10 +22,10 @@ from tacit.runs.metrics import optional_metrics
 from tacit.runs.resolved_config import PART_REGISTRIES
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_SHARED_KEYS: dict[str, type[ConfigSection]] = {
-    "graph": DropoutKeys,
-    "model": RegularisationKeys,
-    "algorithm": SharingKeys,
+_SHARED_KEYS: dict[str, tuple[type[ConfigSection], ...]] = {
+    "graph": (DropoutKeys,),
+    "model": (RegularisationKeys,),
+    "algorithm": (SharingKeys, MixingKeys),
 }
 
 
@@ -66,7 +67,9 @@ def _part(kind: str, description: str) -> dict[str, Any]:
     parameters: dict[str, Any] = {
         key: {"description": f"Parameter of {', '.join(parts)}"} for key, parts in users.items()
     }
-    shared = _for_toml(_SHARED_KEYS[kind].model_json_schema())["properties"] if kind in _SHARED_KEYS else {}
+    shared: dict[str, Any] = {}
+    for keys in _SHARED_KEYS.get(kind, ()):
+        shared |= _for_toml(keys.model_json_schema())["properties"]
     table = {"type": "object", "properties": {**parameters, **shared, "name": name}}
     return {"description": description, "anyOf": [name, table]}
 

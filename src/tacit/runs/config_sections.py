@@ -17,6 +17,7 @@ from pydantic import (
 
 from tacit.graphs import graphs
 from tacit.privacy import Relation, sampling_kinds
+from tacit.tasks import Weighting
 
 PYTHON_OBJECT_PREFIX = "python: "  # starts the name of a part that was given as an object
 AUTO = "auto"  # the task that fits the targets of the data
@@ -49,14 +50,14 @@ class Batch(ConfigSection):
     """How records are drawn for one step.
 
     `size` is the (expected) batch size. None, in a file "all", means that every step uses all records. A permutation
-    is reshuffled every `epochs` epochs.
+    is reshuffled every `epochs` epochs; cyclic batches have one shuffle for the whole run.
 
     >>> Batch.model_validate({"size": "all"}).size, Batch(size=None).model_dump()["size"], Batch().size
     (None, 'all', 32)
     """
 
     size: int | None = Field(default=32, ge=1, description='(expected) batch size per node, or "all"')
-    sampling: str = Field(default="poisson", description="poisson, without-replacement or permutation")
+    sampling: str = Field(default="poisson", description="poisson, without-replacement, permutation or cyclic")
     relation: Relation | None = Field(default=None, description="neighbouring data sets: add-remove or replace-one")
     epochs: int = Field(default=1, ge=1, description="with permutation: epochs between two shuffles")
 
@@ -91,6 +92,7 @@ class PrivacyTarget(ConfigSection):
     Without `budget`, a guaranteed `epsilon` is also the budget. `population_budget` is for all runs on a `population`.
     `ranges_epsilon` is the part of `epsilon` for the release of private ranges of columns, by default a tenth of it.
     With paired noise, `epsilon` holds against an eavesdropper who colludes with any `colluders` nodes.
+    With `correlation = "time"`, the noise of a step is partly taken back by later ones (docs/correlated-noise.md).
     """
 
     epsilon: PositiveEpsilon = Field(default=None, description="the ε for which the noise is calibrated")
@@ -122,6 +124,12 @@ class PrivacyTarget(ConfigSection):
         description="paired noise: which nodes share keys: complete, regular, graph or a file with two nodes per line; "
         "default: complete up to 64 nodes, else regular",
         examples=["complete"],
+    )
+    correlation: Literal["none", "time"] = Field(
+        default="none", description="of the noise: none, or time, which needs cyclic batches"
+    )
+    bandwidth: int | None = Field(
+        default=None, ge=2, description="steps that correlated noise depends on; default: an epoch", examples=[32]
     )
 
     @model_validator(mode="after")
@@ -161,6 +169,23 @@ class SharingKeys(ConfigSection):
     share: tuple[str, ...] | None = Field(default=None, description="patterns of the shared parameters")
     local: Literal["private", "exact"] = Field(default="private", description="how the other parameters are trained")
 
+
+class MixingKeys(ConfigSection):
+    """Keys of [algorithm] for mixing methods: what they do with released values beside their update."""
+
+    closing_rounds: int = Field(default=0, ge=0, description="mixings without gradients after the last round")
+    mixings: int = Field(default=1, ge=1, description="mixings per round")
+    momentum: float = Field(default=0.0, ge=0, lt=1, description="heavy-ball momentum β of the steps")
+    weights: Weighting = Field(default="equal", description="weights of the nodes: equal, or by their records")
+    averaging: Literal["none", "ema", "polyak"] = Field(
+        default="none", description="average of a node's own models: none, ema or polyak"
+    )
+    averaging_decay: float = Field(default=0.9, gt=0, lt=1, description="ema: factor of a weight per round")
+    averaging_start: float = Field(default=0.5, ge=0, lt=1, description="polyak: share of rounds before it begins")
+
+
+ALGORITHM_KEYS = (*SharingKeys.model_fields, *MixingKeys.model_fields)
+"""The keys of [algorithm] that belong to no single method."""
 
 DEFAULT_PARTS = {
     "data": NamedPart(name="digits"),

@@ -9,7 +9,7 @@ import tomli_w
 from pydantic.fields import FieldInfo
 
 from tacit.runs.config import EXAMPLE_CONFIG, Config
-from tacit.runs.config_sections import ConfigSection, DropoutKeys, RegularisationKeys, SharingKeys
+from tacit.runs.config_sections import ConfigSection, DropoutKeys, MixingKeys, RegularisationKeys, SharingKeys
 from tacit.runs.resolved_config import resolved_config
 
 _HEADER = """\
@@ -38,7 +38,8 @@ def config_template(file: str) -> str:
         own = kind if isinstance(kind, type) and issubclass(kind, ConfigSection) else None
         examples = {} if own is None else _examples(own)
         described = _part_fields() if own is None else own.model_fields
-        lines += _keys({**examples, **complete[section]}, written[section], described)
+        others = _defaults(MixingKeys) if section == "algorithm" else {}
+        lines += _keys({**examples, **complete[section], **others}, written[section], described)
     return "\n".join(lines) + "\n"
 
 
@@ -47,8 +48,12 @@ def _examples(section: type[ConfigSection]) -> dict[str, Any]:
     return {name: (field.examples or [None])[0] for name, field in section.model_fields.items()}
 
 
+def _defaults(section: type[ConfigSection]) -> dict[str, Any]:
+    return {name: field.default for name, field in section.model_fields.items()}
+
+
 def _part_fields() -> dict[str, FieldInfo]:
-    sections: tuple[type[ConfigSection], ...] = (DropoutKeys, RegularisationKeys, SharingKeys)
+    sections: tuple[type[ConfigSection], ...] = (DropoutKeys, RegularisationKeys, SharingKeys, MixingKeys)
     return {name: field for section in sections for name, field in section.model_fields.items()}
 
 

@@ -13,6 +13,8 @@ from tacit.graphs import Graph
 
 Edges = npt.NDArray[np.int64]
 
+KEY_GRAPHS = ("complete", "regular", "graph")
+"""Values of `privacy.keys` that are not the path of a file."""
 _MAX_COMPLETE = 64  # nodes up to which every pair shares a key by default
 _DEGREE = 16  # keys per node of a regular key graph
 _SEED = 0  # the key graph is public

@@ -12,26 +12,28 @@ import torch
 from pydantic import ValidationError
 from torch import nn
 
-from tacit.algorithms import Algorithm, algorithms
+from tacit.algorithms import Algorithm, MixingOptions, algorithms
 from tacit.errors import TacitError
 from tacit.graphs import Dropout, Graph, graphs
 from tacit.privacy import Ledger, Noise, Relation, SamplingKind, sampling_kinds
 from tacit.registry import invalid
 from tacit.runs.config import Config
 from tacit.runs.config_sections import (
+    ALGORITHM_KEYS,
     AUTO,
     PART_SECTIONS,
     PYTHON_OBJECT_PREFIX,
     Batch,
     ConfigSection,
     DropoutKeys,
+    MixingKeys,
     NamedPart,
     RegularisationKeys,
     SharingKeys,
     with_part_defaults,
 )
 from tacit.runs.heads import build_head, head_of_module
-from tacit.tasks import Dataset, Head, Model, Task, datasets, fitting_split, heads, models, shards
+from tacit.tasks import Dataset, Head, Model, Task, Weighting, datasets, fitting_split, heads, models, shards
 
 Shards = list[npt.NDArray[np.int64]]
 K = TypeVar("K", bound=ConfigSection)
@@ -89,19 +91,20 @@ def build_graph(part: NamedPart) -> Graph:
 
 
 def build_algorithm(part: NamedPart) -> Algorithm[Any]:
-    """The algorithm that a config names. The keys of partial sharing are those of every method that has it."""
-    own, sharing = {**part.parameters}, {}
-    for key in SharingKeys.model_fields:
-        if key in own and key not in algorithms.parameters(part.name):
-            sharing[key] = own.pop(key)
-    algorithms.check(part.name, own, also=SharingKeys.model_fields)
+    """The algorithm that a config names. The keys of sharing and mixing are those of every method that has it.
+
+    A method that has a parameter of the same name keeps it.
+    """
+    own, known = {**part.parameters}, algorithms.parameters(part.name)
+    common = {key: own.pop(key) for key in ALGORITHM_KEYS if key in own and key not in known}
+    algorithms.check(part.name, own, also=ALGORITHM_KEYS)
     algorithm = algorithms.build(part.name, own)
     if not isinstance(algorithm, Algorithm):
         raise TacitError(f"{part.name} is not an Algorithm: derive it from tacit.Algorithm")
-    try:
-        algorithm = replace(algorithm, **SharingKeys.model_validate(sharing).model_dump(exclude_unset=True))
-    except ValidationError as error:
-        raise invalid(f"algorithm {part.name}", error) from None
+    mixing = _pop_keys(MixingKeys, common, f"algorithm {part.name}").model_dump()
+    sharing = _pop_keys(SharingKeys, common, f"algorithm {part.name}").model_dump(exclude_unset=True)
+    algorithm = replace(algorithm, **sharing, mixing=MixingOptions(**mixing))
+    algorithm.check_options()
     if algorithm.share is not None and not algorithm.partial:
         raise TacitError(f"{algorithm.title} shares all parameters: remove algorithm.share")
     return algorithm
@@ -188,8 +191,13 @@ def build_task(
     noise: Noise,
     ledger: Ledger | None = None,
     nodes: npt.NDArray[np.int64] | None = None,
+    weights: Weighting = "equal",
+    network_sizes: npt.NDArray[np.int64] | None = None,
 ) -> Task:
-    """The task of the nodes with these shards, with batches as in the config."""
+    """The task of the nodes with these shards, with batches as in the config.
+
+    `network_sizes` are the numbers of records of all nodes, if not all of them are here.
+    """
     task = Task(
         model,
         data,
@@ -202,6 +210,8 @@ def build_task(
         sampling=config.batch.sampling,
         relation=config.batch.relation,
         epochs=config.batch.epochs,
+        weighting=weights,
+        network_sizes=network_sizes,
     )
     _warn_of_large_delta(config.privacy.delta, int(task.sizes.min()))
     return task

@@ -16,6 +16,7 @@ from tacit.privacy import (
     Privacy,
     Release,
     against_colluders,
+    correlation_notes,
     declares,
     guarantee,
     ledger_guarantee,
@@ -180,7 +181,8 @@ class PrivacyMeter:
         note = None if planned else self.task.noise.simulation_note  # a plan holds for secret noise, too
         simulated = [] if note is None else [note]
         paired = [] if self.algorithm.pairs is None else [_RELIES_ON_OTHERS]
-        return [*self.algorithm.privacy.notes, *paired, *models, *tested, *measured, *outside_parts(lines), *simulated]
+        own = [*self.algorithm.privacy.notes, *correlation_notes(lines), *paired]
+        return [*own, *models, *tested, *measured, *outside_parts(lines), *simulated]
 
     def _plan(self) -> list[Release]:
         privacy = self.algorithm.privacy

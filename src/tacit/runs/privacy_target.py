@@ -5,16 +5,39 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tacit.algorithms import Algorithm, scatter_nodes
+import numpy as np
+
+from tacit.algorithms import Algorithm, NoNoiseLevel, scatter_nodes
 from tacit.errors import TacitError
 from tacit.graphs import Graph
-from tacit.privacy import NO_PRIVACY, Budget, calibrate_noise, no_guarantee_reason, plan, solve_pairs
+from tacit.privacy import NO_PRIVACY, Budget, Sampling, calibrate_noise, no_guarantee_reason, plan, solve_pairs
 from tacit.runs.config_sections import PrivacyTarget
+from tacit.runs.correlation import check_correlation, correlate_noise
 from tacit.runs.key_graph import key_edges
 from tacit.runs.private_ranges import plan_ranges
 from tacit.tasks import Task
 
 DEFAULT_RATIO = 3.0  # variance of a pair's noise ÷ that of a node's own
+
+
+def check_noise_level(algorithm: Algorithm[Any], target: PrivacyTarget) -> None:
+    """Refuse an algorithm without noise and without a target ε, before any data are read.
+
+    Whatever else a plan without records cannot answer is checked by `apply_privacy_target`.
+
+    Raises:
+        NoNoiseLevel: Neither the target nor the algorithm sets the noise.
+    """
+    given = (getattr(algorithm, key, None) for key in algorithm.noise_parameters)
+    if target.epsilon is not None or any(level is not None for level in given):
+        return
+    node, sampling = np.zeros(1, dtype=np.int64), Sampling("none", np.ones(1), "add-remove")
+    try:
+        algorithm.privacy.releases(0, node, sampling)
+    except NoNoiseLevel:
+        raise
+    except Exception:
+        return  # the plan of an algorithm may need what binding to a task computes
 
 
 def apply_privacy_target(
@@ -34,6 +57,7 @@ def apply_privacy_target(
     algorithm = _bind(algorithm, noised, graph)
     sampling = algorithm.privacy.sampling(noised)
     algorithm = plan_ranges(algorithm, task, target, sampling.relation)
+    algorithm = correlate_noise(algorithm, sampling, target)
     if target.epsilon is not None:
         if target.calibration == "guaranteed":
             scale = calibrate_noise(algorithm, sampling, target.epsilon, target.delta)
@@ -45,6 +69,7 @@ def apply_privacy_target(
         algorithm = _with_pairs(algorithm, noised, graph, target)
     sampling = algorithm.privacy.sampling(seen)
     planned = list(algorithm.privacy.releases(0, nodes, sampling))  # also without a limit: missing noise must fail here
+    check_correlation(algorithm, planned)
     if limit is None:
         return algorithm, None
     if not planned:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from typing import Any
 
 from torch import nn
 
-from tacit.algorithms import Algorithm, algorithms, compressors
+from tacit.algorithms import Algorithm, MixingOptions, algorithms, compressors
 from tacit.graphs import Graph, graphs
 from tacit.privacy import Relation, SamplingKind, sampling_kinds
 from tacit.registry import Registry
@@ -83,6 +83,11 @@ def _algorithm_table(config: Config, table: dict[str, Any]) -> dict[str, Any]:
         table = {key: value for key, value in table.items() if key not in noise}
     if algorithm.partial:
         table = {**table, "local": algorithm.local}
+    own = algorithms.parameters(config.algorithm.name)
+    mixing = {key: value for key, value in asdict(algorithm.mixing).items() if key not in own}
+    # Without an option they are left out, so that a run of an earlier version has the same config.
+    table = {key: value for key, value in table.items() if key not in mixing}
+    table |= mixing if algorithm.mixing.used else {}
     if isinstance(compressor := table.get("compressor"), str):
         table = {**table, "compression": {**part_defaults(compressors, compressor), **table.get("compression", {})}}
     return table
@@ -107,7 +112,10 @@ def _attributes(part: object) -> dict[str, Any]:
     if isinstance(part, nn.Module):
         return {"parameters": sum(tensor.numel() for tensor in part.parameters())}
     if isinstance(part, Algorithm | Head) and is_dataclass(part):
-        values = {f.name: getattr(part, f.name) for f in fields(part) if f.name not in ("name", "rounds", "target")}
+        hidden = {"name", "rounds", "target"} | (
+            {"mixing"} if getattr(part, "mixing", None) == MixingOptions() else set()
+        )
+        values = {f.name: getattr(part, f.name) for f in fields(part) if f.name not in hidden}
         shown = {key: repr(value) if is_dataclass(value) else value for key, value in values.items()}
         return {key: _listed(value) for key, value in shown.items() if _is_plain(value)}
     return {}

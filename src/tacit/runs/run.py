@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from tacit.algorithms import Algorithm
+from tacit.algorithms import Algorithm, Stepper, inner_state
 from tacit.errors import BudgetExceeded, TacitError
 from tacit.networks import Coordinator, Network
 from tacit.privacy import Privacy
@@ -83,7 +83,8 @@ class Run(EvaluatedRun):
         self._meter = self._new_meter()
         self._meter.check_data()
         reserve_records(task, algorithm, delta)
-        self.checkpoint = self._after(0, algorithm.start(task.without_records(), network.graph))
+        self._stepper = Stepper(algorithm)
+        self.checkpoint = self._after(0, self._stepper.start(task.without_records(), network.graph))
 
     @property
     def t(self) -> int:
@@ -95,7 +96,7 @@ class Run(EvaluatedRun):
 
     @property
     def models(self) -> Tensor:
-        return self.algorithm.models(self.checkpoint.state)
+        return self._stepper.models(self.checkpoint.state)
 
     @property
     def has_all_nodes(self) -> bool:
@@ -128,8 +129,8 @@ class Run(EvaluatedRun):
             while self._begins():
                 if self.t == 0:
                     release_ranges(self.task, self.algorithm, self.network)
-                task = self.task.without_records()
-                state = self.algorithm.round(self.t, self.checkpoint.state, task, self.network)
+                task, last = self.task.without_records(), self.t + 1 == self.rounds
+                state = self._stepper.step(self.t, self.checkpoint.state, task, self.network, last=last)
                 self.checkpoint = self._after(self.t + 1, state)
                 self._trace()
                 self._evaluate_if_due()
@@ -216,7 +217,7 @@ class Run(EvaluatedRun):
 
     def _trace(self) -> None:
         """Add the largest value over the hosted nodes of each traced quantity."""
-        traced = self.algorithm.traces(self.checkpoint.state)
+        traced = self.algorithm.traces(inner_state(self.checkpoint.state))
         if traced:
             self.trace.append({"round": self.t, **{key: finite_or_none(float(v.max())) for key, v in traced.items()}})
 

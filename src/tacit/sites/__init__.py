@@ -19,6 +19,7 @@ from tacit.sites.names import check_site_name
 from tacit.sites.native_stderr import capture_native_stderr
 from tacit.sites.network_config import NetworkConfig
 from tacit.sites.node import Node
+from tacit.sites.pair_keys import create_pair_key
 from tacit.sites.parts import SiteParts
 from tacit.sites.payload import WireError, check_tensors
 from tacit.sites.private_state import exclusive_lock
@@ -53,6 +54,7 @@ __all__ = [
     "configure_logging",
     "create_authority",
     "create_network",
+    "create_pair_key",
     "create_site_certificate",
     "decode",
     "encode",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tacit.algorithms import Algorithm, MixingOptions
 from tacit.errors import TacitError
 from tacit.graph_learning import Signals, reserve_signals
 from tacit.graphs import require
-from tacit.privacy import Budget, plan
+from tacit.privacy import Budget, KeyedPairNoise, Noise, PairPlan, plan
 from tacit.runs import (
     Batch,
     Config,
@@ -27,12 +29,14 @@ from tacit.runs import (
     check_names,
     reserve_records,
 )
-from tacit.sites.description import NetworkDescription
+from tacit.sites.description import NetworkDescription, PairDescription
 from tacit.sites.network_config import DataFormat
+from tacit.sites.pair_keys import PairKeyFile
 from tacit.sites.parts import GraphLearningParts, SiteParts, TrainingParts
 from tacit.sites.private_state import open_private_state
 from tacit.sites.signals import build_graph_method, is_graph_learning, signal_clip, signal_sources
 from tacit.sites.site_config import SiteConfig
+from tacit.sites.wire import MAX_SEQUENCE
 from tacit.tasks import Dataset, datasets
 
 
@@ -51,10 +55,30 @@ def build_site(site: SiteConfig) -> SiteParts:
 def _training_parts(site: SiteConfig, config: Config) -> TrainingParts:
     check_names(config, UserParts())
     algorithm = build_algorithm(config.algorithm).with_rounds(config.rounds)
+    _check_mixings(algorithm.mixing)
+    if config.privacy.correlation == "time" and site.noise_seed is None:
+        raise TacitError(
+            'privacy.correlation = "time" cannot be used between sites with secret noise: the noise of a step depends '
+            "on earlier steps, whose keys a site erases. Remove it"
+        )
     graph = build_graph(config.graph)
     require(graph, *algorithm.needs, who=algorithm.title)
     data, network = _load_records(site, config.batch), site.network_config
     model = build_model(config, data, algorithm)
+    nodes, records = np.array([site.node]), [np.arange(len(data.y))]
+    new_task = partial(
+        build_task,
+        config,
+        model,
+        data,
+        records,
+        nodes=nodes,
+        weights=algorithm.mixing.weights,
+        network_sizes=_network_sizes(site, algorithm, len(data.y)),
+    )
+    pairs: PairPlan | None = None
+    if config.privacy.noise == "paired":  # its plan is compared with the other sites before the state is opened
+        pairs = apply_privacy_target(algorithm, new_task(noise=Noise.from_seed(0)), graph, config.privacy)[0].pairs
     description = NetworkDescription.of(
         config,
         network.names,
@@ -65,15 +89,21 @@ def _training_parts(site: SiteConfig, config: Config) -> TrainingParts:
         labels=network.data.label_order or None,
         columns=None if data.schema is None else data.schema.to_dict(),
         name=network.name,
+        records=network.records,
+        pairs=None if pairs is None else _described_pairs(site, pairs),
     )
     run = _run_digest(description, data.x.numpy(), data.y.numpy())
-    ledger, noise = open_private_state(site.state, run, site.noise_seed)
-    nodes, records = np.array([site.node]), [np.arange(len(data.y))]
-    task = build_task(config, model, data, records, noise=noise, ledger=ledger, nodes=nodes)
+    secret = None
+    if pairs is not None and site.noise_seed is None:
+        secret = PairKeyFile.of(site.certificates.pair_key, site.node, pairs, description)
+    ledger, noise, keys = open_private_state(site.state, run, site.noise_seed, secret)
+    task = new_task(noise=noise, ledger=ledger)
+    if secret is not None and keys is not None:
+        task.pair_noise = KeyedPairNoise(site.node, keys.partners)
     algorithm, budget = apply_privacy_target(algorithm, task, graph, config.privacy)
     ledger.budget = _sufficient(budget, config.rounds)
     reserve_records(task, algorithm, config.privacy.delta, site.population, site.population_budget)
-    return TrainingParts(site, site.node, config, description, graph, algorithm, task)
+    return TrainingParts(site, site.node, config, description, graph, algorithm, task, keys)
 
 
 def _graph_learning_parts(site: SiteConfig, config: Config) -> GraphLearningParts:
@@ -87,7 +117,7 @@ def _graph_learning_parts(site: SiteConfig, config: Config) -> GraphLearningPart
         raise _wrong_format(site, f"signals on {checked.d} vertices", f"{network.data.vertices} vertices")
     method.check(checked, graph)
     description = NetworkDescription.of(config, network.names, graph, vertices=checked.d, name=network.name)
-    ledger, noise = open_private_state(site.state, _run_digest(description, checked.clients[0]), site.noise_seed)
+    ledger, noise, _ = open_private_state(site.state, _run_digest(description, checked.clients[0]), site.noise_seed)
     task = Signals([table], clip=clip, nodes=nodes, noise=noise, ledger=ledger)
     limit = privacy.budget or privacy.epsilon
     if limit is not None:
@@ -125,6 +155,40 @@ def _load_records(site: SiteConfig, batch: Batch) -> Dataset:
     ):
         raise _wrong_format(site, f"{data.classes} classes", f"{len(expected.label_order)} classes")
     return data
+
+
+def _check_mixings(mixing: MixingOptions) -> None:
+    """Refuse more mixings in the last round than messages of one round can be numbered."""
+    if mixing.mixings + mixing.closing_rounds >= MAX_SEQUENCE:
+        raise TacitError(
+            f"algorithm.mixings + algorithm.closing_rounds must be below {MAX_SEQUENCE} between sites, got "
+            f"{mixing.mixings + mixing.closing_rounds}"
+        )
+
+
+def uses_record_counts(algorithm: Algorithm[Any]) -> bool:
+    """Whether a site needs the public number of records of every site: for weights, or for paired noise."""
+    return algorithm.mixing.weights == "records" or algorithm.pairs is not None
+
+
+def _network_sizes(site: SiteConfig, algorithm: Algorithm[Any], records: int) -> npt.NDArray[np.int64] | None:
+    """Return the public number of records of every site, if network.toml has them; `records` are those of this site."""
+    declared = site.network_config.records
+    if declared is None and uses_record_counts(algorithm):
+        raise TacitError(
+            f'algorithm.weights = "records" needs records = N of every entry of [[sites]] in {site.network}'
+        )
+    if declared is not None and declared[site.node] != records:
+        raise TacitError(
+            f"{site.name} has {records} training records, but {site.network} states {declared[site.node]}: correct "
+            "records of [[sites]] at all sites, or remove records of all of them"
+        )
+    return None if declared is None else np.array(declared, np.int64)
+
+
+def _described_pairs(site: SiteConfig, plan: PairPlan) -> PairDescription:
+    network = site.network_config
+    return PairDescription(epoch=network.epoch, plan=plan.digest, public_keys=network.public_keys)
 
 
 def _declared(name: str, expected: DataFormat) -> dict[str, Any]:

@@ -14,16 +14,28 @@ from tacit.errors import TacitError
 from tacit.graph_learning import graph_methods
 from tacit.graphs import Graph, graphs, weights_digest
 from tacit.registry import invalid
-from tacit.runs import Batch, Config, ConfigSection, NamedPart, PrivacyTarget
+from tacit.runs import KEY_GRAPHS, Batch, Config, ConfigSection, NamedPart, PrivacyTarget
 from tacit.sites.canonical import canonical_json, parameters_digest, with_defaults
-from tacit.sites.names import SiteName, first_duplicate
+from tacit.sites.names import PublicKey, SiteName, first_duplicate
 from tacit.sites.text import printable
 from tacit.tasks import Label, Model, models
 
-_DIGEST_KEYS = ("links", "parameters")  # compared last: another key usually explains why they differ
+_DIGEST_KEYS = ("links", "parameters", "pairs.plan")  # compared last: another key usually explains why they differ
 _MAX_ERROR_LENGTH = 300
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class PairDescription(ConfigSection):
+    """What must be equal at every site for paired noise: its plan, the epoch, and the public keys of the sites.
+
+    `plan` is the digest of `PairPlan`: which sites share keys, and how much noise each adds. Networks of which all
+    noise is derived from a seed need no public keys.
+    """
+
+    epoch: int = Field(ge=1, lt=2**63)
+    plan: Sha256
+    public_keys: dict[SiteName, PublicKey]
 
 
 class NetworkDescription(ConfigSection):
@@ -37,6 +49,8 @@ class NetworkDescription(ConfigSection):
     format: Literal[1] = 1
     name: str | None = None
     sites: tuple[SiteName, ...] = Field(min_length=1, max_length=10_000)
+    records: tuple[int, ...] | None = None
+    pairs: PairDescription | None = None
     rounds: int = Field(ge=1)
     seed: int = Field(ge=0, lt=2**63)
     graph: NamedPart
@@ -75,6 +89,8 @@ class NetworkDescription(ConfigSection):
         columns: dict[str, Any] | None = None,
         vertices: int | None = None,
         name: str | None = None,
+        records: Sequence[int] | None = None,
+        pairs: PairDescription | None = None,
     ) -> NetworkDescription:
         """Describe a run: its config, the graph and the model built from it, and the format of the data.
 
@@ -86,6 +102,8 @@ class NetworkDescription(ConfigSection):
         table = {
             "name": name,
             "sites": list(sites),
+            "records": records,
+            "pairs": None if pairs is None else pairs.model_dump(),
             "rounds": config.rounds,
             "seed": config.seed,
             "graph": with_defaults(graphs, config.graph),
@@ -99,7 +117,7 @@ class NetworkDescription(ConfigSection):
             "columns": columns,
             "vertices": vertices,
             "batch": config.batch.model_dump(exclude_none=True) if trained else None,
-            "privacy": config.privacy.model_dump(exclude_none=True),
+            "privacy": _privacy_table(config.privacy),
             "evaluate_every": config.evaluate_every,
             "measure": list(config.measure),
         }
@@ -130,6 +148,12 @@ class NetworkDescription(ConfigSection):
     def digest(self) -> str:
         """SHA-256 of `text` in hexadecimal, which identifies the network in every message."""
         return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+def _privacy_table(privacy: PrivacyTarget) -> dict[str, Any]:
+    """Return the privacy target. Sites may store the file of the key graph elsewhere; the plan has its contents."""
+    table = privacy.model_dump(exclude_none=True)
+    return table if table.get("keys", KEY_GRAPHS[0]) in KEY_GRAPHS else {**table, "keys": "file"}
 
 
 def first_difference(mine: NetworkDescription, theirs: NetworkDescription) -> str | None:

@@ -1,13 +1,16 @@
-"""Names and addresses of sites, checked."""
+"""Names, addresses and public keys of sites, checked."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import ipaddress
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from typing import Annotated, TypeVar
 
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 from pydantic import AfterValidator
 
 from tacit.errors import TacitError
@@ -50,6 +53,17 @@ def parse_address(address: str) -> tuple[str, int]:
     return found["ipv6"] or found["host"], int(found["port"])
 
 
+def parse_public_key(text: str) -> X25519PublicKey:
+    """Return the public key of a site from its base64 text, or raise ValueError."""
+    try:
+        key = X25519PublicKey.from_public_bytes(base64.b64decode(text, validate=True))
+    except (binascii.Error, ValueError):
+        key = None
+    if key is None or base64.b64encode(key.public_bytes_raw()).decode() != text:
+        raise ValueError("Input should be an X25519 public key: 32 bytes in base64")
+    return key
+
+
 def first_duplicate(values: Iterable[T]) -> T | None:
     """Return a value that occurs more than once, or None."""
     value, count = Counter(values).most_common(1)[0]
@@ -81,5 +95,11 @@ def _validated_address(address: str) -> str:
     return address
 
 
+def _validated_public_key(text: str) -> str:
+    parse_public_key(text)
+    return text
+
+
 SiteName = Annotated[str, AfterValidator(_validated_name)]
 Address = Annotated[str, AfterValidator(_validated_address)]
+PublicKey = Annotated[str, AfterValidator(_validated_public_key)]

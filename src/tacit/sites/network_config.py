@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from tacit.errors import TacitError
-from tacit.runs import Batch, Config, ConfigSection, NamedPart, PrivacyTarget, read_toml, validate_section
-from tacit.sites.names import Address, SiteName, first_duplicate
+from tacit.runs import KEY_GRAPHS, Batch, Config, ConfigSection, NamedPart, PrivacyTarget, read_toml, validate_section
+from tacit.sites.names import Address, PublicKey, SiteName, first_duplicate
 from tacit.sites.signals import is_graph_learning
 from tacit.tasks import Label, Missing, TableSchema
 
@@ -19,10 +19,15 @@ _PATHS = ("path", "test_path")  # parameters that name files
 
 
 class SiteAddress(ConfigSection):
-    """One entry of [[sites]] in network.toml."""
+    """One entry of [[sites]] in network.toml. `records` is the public number of the site's training records.
+
+    `public_key` is the X25519 key of the site for paired noise, in base64.
+    """
 
     name: SiteName = Field(description="name of the site, as in its certificate")
     address: Address = Field(description="host and port at which the other sites reach it")
+    records: int | None = Field(default=None, ge=1, description="public number of its training records")
+    public_key: PublicKey | None = Field(default=None, description="its X25519 key for paired noise, in base64")
 
 
 class DataFormat(ConfigSection):
@@ -65,6 +70,8 @@ class DataFormat(ConfigSection):
 class NetworkConfig(ConfigSection):
     """The contents of network.toml, which is the same file at every site. The first site is node 0, and so on.
 
+    Every `epoch` of paired noise has new keys.
+
     >>> table = {"name": "hospitals", "rounds": 9, "data": {"inputs": [64], "classes": 10}, "graph": "ring"}
     >>> sites = [{"name": f"site-{i}", "address": f"127.0.0.1:{7400 + i}"} for i in (1, 2, 3)]
     >>> network = NetworkConfig.parse({**table, "algorithm": "sgp", "model": "logistic", "sites": sites})
@@ -85,6 +92,7 @@ class NetworkConfig(ConfigSection):
     model: NamedPart | None = Field(default=None, description="the model of every site; not for graph learning")
     batch: Batch | None = Field(default=None, description="the records of one step")
     privacy: PrivacyTarget = Field(default=PrivacyTarget(), description="the privacy to guarantee")
+    epoch: int = Field(default=1, ge=1, lt=2**63, description="paired noise: raised when keys or sites change")
     sites: tuple[SiteAddress, ...] = Field(min_length=1, description="the sites; the first is node 0, and so on")
 
     @classmethod
@@ -100,7 +108,12 @@ class NetworkConfig(ConfigSection):
         """Read network.toml. Paths in it are relative to its folder."""
         network = cls.parse(read_toml(path), str(path))
         parts = {key: getattr(network, key) for key in ("graph", "algorithm", "model")}
-        resolved = {key: with_folder(choice, path.parent) for key, choice in parts.items() if choice is not None}
+        resolved: dict[str, Any] = {
+            key: with_folder(choice, path.parent) for key, choice in parts.items() if choice is not None
+        }
+        keys = network.privacy.keys
+        if keys is not None and keys not in KEY_GRAPHS:
+            resolved["privacy"] = network.privacy.model_copy(update={"keys": str(path.parent / keys)})
         return network.model_copy(update=resolved)
 
     @property
@@ -113,9 +126,20 @@ class NetworkConfig(ConfigSection):
         """The sites' addresses by name."""
         return {site.name: site.address for site in self.sites}
 
+    @property
+    def records(self) -> tuple[int, ...] | None:
+        """The public number of training records of every site; None if network.toml does not have them."""
+        declared = [site.records for site in self.sites if site.records is not None]
+        return tuple(declared) or None
+
+    @property
+    def public_keys(self) -> dict[str, str]:
+        """The public keys for paired noise by site, of the sites that have one."""
+        return {site.name: site.public_key for site in self.sites if site.public_key is not None}
+
     def config(self, data: NamedPart | None = None, sharding: NamedPart | None = None) -> Config:
         """The config of the same run as a simulation, with these data: network.toml does not name them."""
-        table = self.model_dump(exclude={"sites", "data"}, exclude_none=True)
+        table = self.model_dump(exclude={"sites", "data", "epoch"}, exclude_none=True)
         table["graph"]["nodes"] = len(self.sites)
         choices = {"data": data, "sharding": sharding}
         return Config.parse({**table, **{key: choice for key, choice in choices.items() if choice is not None}})
@@ -125,6 +149,10 @@ class NetworkConfig(ConfigSection):
             return f"two sites have the name {name}"
         if address := first_duplicate(self.addresses.values()):
             return f"two sites have the address {address}"
+        if self.records is not None and len(self.records) < len(self.sites):
+            return "some sites have records and some do not: set records of every site, or of none"
+        if self.public_keys and first_duplicate(self.public_keys.values()):
+            return "two sites have the same public_key: each site needs a private key of its own"
         if "nodes" in self.graph.parameters:
             return "remove graph.nodes: it is the number of sites"
         if self.privacy.population is not None or self.privacy.population_budget is not None:
@@ -144,6 +172,7 @@ class NetworkConfig(ConfigSection):
         what = f"{self.algorithm.name} learns a {'graph' if graph else 'model'}"
         if missing := [key for key, value in required.items() if value is None]:
             return f"{what}, so {missing[0]} is required"
+        forbidden |= {"sites.records": self.records} if graph else {}
         if extra := [key for key, value in forbidden.items() if value is not None]:
             return f"{what}, so {extra[0]} has no effect: remove it"
         if not graph and (data.labels is None) == (data.classes is None):

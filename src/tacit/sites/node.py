@@ -51,13 +51,13 @@ class Node:
             parts.description,
             site.name,
             self.transport,
-            sender_check(parts.graph, names, site.name),
+            sender_check(parts.graph, names, site.name, parts.graph_time),
             tolerates_dropout=parts.tolerates_dropout,
             max_bytes=max_bytes,
             unreachable_after=site.peer_timeout,
         )
         costs = Costs(**parts.config.network.model_dump())
-        self.network = Peers(parts.graph, names, self.exchange, site.peer_timeout, costs)
+        self.network = Peers(parts.graph, names, self.exchange, site.peer_timeout, costs, parts.graph_time)
         self.neighbours = parts.neighbours
         self.run: SiteRun | SiteGraphRun | None = None
         self._state: SiteState = "starting"

@@ -9,10 +9,10 @@ from typing import Any
 from tacit.algorithms import Algorithm
 from tacit.graph_learning import GraphMethod, Signals
 from tacit.graphs import Graph
-from tacit.privacy import Ledger, Noise
+from tacit.privacy import Ledger, Noise, RatchetedKeys
 from tacit.runs import Config
 from tacit.sites.description import NetworkDescription
-from tacit.sites.peers import neighbours
+from tacit.sites.peers import neighbours, one_per_round
 from tacit.sites.site_config import SiteConfig
 from tacit.tasks import Task
 
@@ -64,6 +64,10 @@ class SiteParts(ABC):
     def max_message_bytes(self) -> int:
         return _ENVELOPE_BYTES + _VECTORS_PER_MESSAGE * _BYTES_PER_VALUE * self._vector_length
 
+    def graph_time(self, round_: int, sequence: int) -> int:
+        """Return the time of the graph at mixing number `sequence` of a round."""
+        return one_per_round(round_, sequence)
+
     @property
     @abstractmethod
     def tolerates_dropout(self) -> bool:
@@ -80,10 +84,18 @@ class SiteParts(ABC):
 
 @dataclass(frozen=True)
 class TrainingParts(SiteParts):
-    """The parts of a site that trains a model."""
+    """The parts of a site that trains a model.
+
+    Attributes:
+        keys: The keys of its noise, which are erased round by round; None for noise from a seed.
+    """
 
     algorithm: Algorithm[Any]
     task: Task
+    keys: RatchetedKeys | None = None
+
+    def graph_time(self, round_: int, sequence: int) -> int:
+        return self.algorithm.mixing.graph_time(round_, sequence)
 
     @property
     def tolerates_dropout(self) -> bool:

@@ -25,7 +25,18 @@ def neighbours(graph: Graph, node: int, t: int) -> tuple[list[int], list[int]]:
     return sources[targets == node].tolist(), targets[sources == node].tolist()
 
 
-def sender_check(graph: Graph, sites: Sequence[str], site: str) -> Callable[[Operation, str], bool]:
+GraphTime = Callable[[int, int], int]
+"""A function (round, sequence) → the time of the graph at mixing number `sequence` of a round."""
+
+
+def one_per_round(round_: int, sequence: int) -> int:
+    """The time of the graph of methods for which it advances once per round."""
+    return round_
+
+
+def sender_check(
+    graph: Graph, sites: Sequence[str], site: str, graph_time: GraphTime = one_per_round
+) -> Callable[[Operation, str], bool]:
     """Return a function that decides whether a peer may send to `site` in an operation."""
     # Graphs cache their rounds; the transport's thread uses a copy.
     own_graph, node_of = copy.deepcopy(graph), {name: node for node, name in enumerate(sites)}
@@ -33,7 +44,8 @@ def sender_check(graph: Graph, sites: Sequence[str], site: str) -> Callable[[Ope
     def may_send(operation: Operation, sender: str) -> bool:
         if operation.kind in (MessageKind.MAX, MessageKind.MEAN):
             return True
-        return node_of[sender] in neighbours(own_graph, node_of[site], operation.round)[0]
+        t = graph_time(operation.round, operation.sequence) if operation.kind == MessageKind.MIX else operation.round
+        return node_of[sender] in neighbours(own_graph, node_of[site], t)[0]
 
     return may_send
 
@@ -59,16 +71,23 @@ class Peers(Network):
         exchange: Sends and receives the messages.
         timeout: Seconds to wait for a peer; see `Exchange.receive`.
         costs: The cost model of the run.
+        graph_time: The time of the graph at each mixing of a round.
     """
 
     omniscient: ClassVar[bool] = False
 
     def __init__(
-        self, graph: Graph, sites: Sequence[str], exchange: Exchange, timeout: float, costs: Costs | None = None
+        self,
+        graph: Graph,
+        sites: Sequence[str],
+        exchange: Exchange,
+        timeout: float,
+        costs: Costs | None = None,
+        graph_time: GraphTime = one_per_round,
     ) -> None:
         self._sites, self._node = list(sites), list(sites).index(exchange.site)
         super().__init__(graph, np.array([self._node]), costs)
-        self._exchange, self._timeout = exchange, timeout
+        self._exchange, self._timeout, self._graph_time = exchange, timeout, graph_time
         self._round, self._operations = 0, Counter[MessageKind]()
 
     def begin(self, t: int) -> int:
@@ -80,17 +99,22 @@ class Peers(Network):
         matrix, node = self.graph.at(t), self._node
         sources, targets = neighbours(self.graph, node, t)
         own: Tensors = {str(k): value[0] for k, value in enumerate(values)}
+        sequence = self._operations[MessageKind.MIX]
         received, sent, returned = self._run(MessageKind.MIX, own, dict.fromkeys(targets, own), sources)
         own = next(iter(sent.values()), own)  # after a restart: the values that were sent before it
         own_weight = matrix[node, node] + sum(matrix[j, node] for j in targets if j not in sent)
         parts = {j: (float(matrix[node, j]), tensors) for j, tensors in received.items()}
         parts[node] = float(own_weight), own
-        back = [(float(self.graph.at(r.round)[self._sites.index(r.receiver), node]), r.tensors) for r in returned]
+        back = [(self._sent_weight(r.receiver, self._graph_time(r.round, sequence)), r.tensors) for r in returned]
         weighted = [parts[j] for j in sorted(parts)] + back
         return tuple(
             torch.stack([weight * tensors[str(k)] for weight, tensors in weighted]).sum(0, keepdim=True)
             for k in range(len(values))
         )
+
+    def _sent_weight(self, receiver: str, t: int) -> float:
+        """Return the weight with which this node sent to a receiver at a time of the graph."""
+        return float(self.graph.at(t)[self._sites.index(receiver), self._node])
 
     def _swap(self, t: int, z: Tensor, only: Tensor | None) -> Tensor:
         rows = {int(j): row for row, j in enumerate(self.edges(t).target) if only is None or bool(only[row])}

@@ -1,4 +1,4 @@
-"""A site's private state: the ledger, and the secret key from which its noise is derived."""
+"""A site's private state: the ledger, and the secret keys from which its noise is derived."""
 
 from __future__ import annotations
 
@@ -7,9 +7,19 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from tacit.errors import TacitError
-from tacit.privacy import NOISE_KEY_FILE, Ledger, Noise, open_noise
+from tacit.privacy import (
+    NOISE_KEY_FILE,
+    Ledger,
+    Noise,
+    RatchetedKeys,
+    ReleaseJournal,
+    is_single_key,
+    open_noise,
+)
+from tacit.sites.pair_keys import PairKeyFile
 
 LEDGER = "ledger.sqlite"
 
@@ -28,17 +38,34 @@ def exclusive_lock(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def open_private_state(state: Path, run: bytes, noise_seed: int | None = None) -> tuple[Ledger, Noise]:
+class PrivateState(NamedTuple):
+    """The ledger and the noise of a site.
+
+    Attributes:
+        ledger: The ledger.
+        noise: The site's own noise.
+        keys: The keys of the noise, which are erased round by round; None for noise from a seed.
+    """
+
+    ledger: Ledger
+    noise: Noise
+    keys: RatchetedKeys | None
+
+
+def open_private_state(
+    state: Path, run: bytes, noise_seed: int | None = None, pairs: PairKeyFile | None = None
+) -> PrivateState:
     """Open the ledger and the noise in the folder `state`, or create them.
 
     Privacy:
-        A restarted site draws the same noise again, only to send again what it sent before; `open_noise` refuses a key
-        that does not belong to the ledger and to the run.
+        A restarted site draws the same noise again, only to send again what it sent before; `RatchetedKeys` refuses
+        keys that do not belong to the ledger and to the run.
 
     Args:
         state: The site's state folder.
         run: Digest of everything that determines the values to which noise is added.
         noise_seed: Derive the noise from this public seed, as a simulation does. It protects nobody.
+        pairs: The site's private key for paired noise; None without paired noise.
 
     Raises:
         TacitError: If key, ledger and run do not belong together.
@@ -51,8 +78,38 @@ def open_private_state(state: Path, run: bytes, noise_seed: int | None = None) -
     if noise_seed is not None:
         if key.exists():
             raise TacitError(f"noise_seed cannot be used in {state}, which has a secret key: use another state folder")
-        return ledger, Noise.from_seed(noise_seed)
-    return ledger, open_noise(state, ledger, run)
+        return PrivateState(ledger, Noise.from_seed(noise_seed), None)
+    if is_single_key(key):  # of a run that an earlier version began
+        return PrivateState(ledger, open_noise(state, ledger, run), None)
+    keys = RatchetedKeys.open(state, ledger, run, pairs)
+    if pairs is not None:
+        _open_journal(ledger, keys, state, pairs)
+    return PrivateState(ledger, keys.noise, keys)
+
+
+def _open_journal(ledger: Ledger, keys: RatchetedKeys, state: Path, pairs: PairKeyFile) -> None:
+    """Give the ledger a journal of released values, outside the state folder.
+
+    Privacy:
+        If a round were repeated with another value, the noise of its pairs would cancel in the difference. The journal
+        belongs to the epoch and not to the state folder: it refuses such a value also if the state folder is lost or
+        is an older copy.
+    """
+    journal = ReleaseJournal(pairs.run, keys.noise)
+    if journal.path.exists() or len(ledger):
+        journal.open()
+    else:
+        journal.create()
+    try:
+        journal.check(ledger, state)
+    except TacitError as error:
+        raise TacitError(
+            f"{error}. If it is lost, epoch {pairs.epoch} has ended for all sites: create new keys with tacit network "
+            "key, and raise epoch in network.toml"
+        ) from None
+    finally:
+        journal.close()
+    ledger.journal = journal
 
 
 def _create_folder(folder: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tacit.errors import TacitError
 from tacit.graph_learning import Signals
-from tacit.privacy import PlansReleases
+from tacit.privacy import NOISE_KEY_FILE, PlansReleases, RatchetedKeys
 from tacit.sites.journal import Journal
 from tacit.tasks import Task
 
@@ -44,3 +44,17 @@ def check_journal(
         raise TacitError(
             f"{folder / JOURNAL} is older than the ledger beside it, or new. Restore the journal of this run to resume."
         )
+
+
+def check_keys(keys: RatchetedKeys | None, t: int, rounds: int, folder: Path) -> None:
+    """Raise if the keys of a round are erased that the run would repeat from its checkpoint at round t.
+
+    A site erases keys only after the checkpoint of a later round is on disk, so the journal is an older copy.
+    """
+    if keys is None or t >= rounds or (keys.position is not None and keys.position <= t):
+        return
+    left = "all keys" if keys.position is None else f"the keys of the rounds before {keys.position}"
+    raise TacitError(
+        f"{folder / JOURNAL} is an older copy: it resumes at round {t}, but {folder / NOISE_KEY_FILE} shows that "
+        f"{left} are erased, because these rounds were complete. Restore the latest copy of the folder"
+    )

@@ -13,10 +13,12 @@ import numpy as np
 import tomli_w
 
 from tacit.errors import TacitError
-from tacit.runs import EXAMPLE_CONFIG, Config, build_graph, from_config, storage
+from tacit.runs import EXAMPLE_CONFIG, KEY_GRAPHS, Config, build_graph, from_config, storage
+from tacit.sites.build import uses_record_counts
 from tacit.sites.certificates import CertificateFiles, create_authority, create_site_certificate
 from tacit.sites.hosts import LOCALHOST, assign_hosts, assign_ports
 from tacit.sites.names import AUTHORITY
+from tacit.sites.pair_keys import pair_key_name, write_pair_key
 from tacit.sites.signals import build_graph_method, is_graph_learning
 from tacit.sites.site_config import SiteConfig
 
@@ -70,14 +72,23 @@ def create_network(
     names = [f"site-{i + 1}" for i in range(sites)]
     site_hosts, ports = assign_hosts(hosts, sites), assign_ports(hosts, sites)
     with _created_completely(folder) as part:
-        network, site_data = _network_table(config, part)
+        network, site_data, records = _network_table(config, part)
         addresses = [f"{host}:{port}" for host, (port, _) in zip(site_hosts, ports, strict=True)]
-        members = [{"name": name, "address": address} for name, address in zip(names, addresses, strict=True)]
-        _write_toml(part / NETWORK, {**network, "sites": members}, "The same file at every site of the network.")
+        members: list[dict[str, Any]] = [
+            {"name": name, "address": address} for name, address in zip(names, addresses, strict=True)
+        ]
+        for member, count in zip(members, records, strict=False):
+            member["records"] = count
         _create_certificates(part, names, site_hosts)
+        paired = config.privacy.noise == "paired"
+        for member in members if paired else ():
+            member["public_key"] = write_pair_key(part / member["name"] / pair_key_name(member["name"]))
+        _write_toml(part / NETWORK, {**network, "sites": members}, "The same file at every site of the network.")
         for name, host, (port, metrics_port), arrays in zip(names, site_hosts, ports, site_data, strict=True):
             np.savez(part / name / _DATA_FILE, **arrays)
             table = _node_table(name, host, port, metrics_port, noise_seed)
+            if paired:
+                table["certificates"]["pair_key"] = pair_key_name(name)
             _write_toml(part / name / NODE, table, "Settings of this site only.")
             SiteConfig.load(part / name / NODE)
         if not is_graph_learning(config.algorithm):
@@ -94,34 +105,45 @@ def _with_nodes(config: Config, sites: int) -> Config:
     return Config.parse({**table, "noise": "simulated", "graph": {**table["graph"], "nodes": sites}})
 
 
-def _network_table(config: Config, folder: Path) -> tuple[dict[str, Any], Iterator[Arrays]]:
-    """Return network.toml without the sites, and the data of every site. Copy files that it names to `folder`."""
+def _network_table(config: Config, folder: Path) -> tuple[dict[str, Any], Iterator[Arrays], list[int]]:
+    """Return network.toml without the sites, the data of every site, and its number of records if it is used.
+
+    Copy files that it names to `folder`.
+    """
     graph, table = is_graph_learning(config.algorithm), config.as_dict()
-    data_format, site_data = _signals(config) if graph else _records(config)
+    data_format, site_data, records = _signals(config) if graph else _records(config)
     sections = _SHARED_SECTIONS if graph else (*_SHARED_SECTIONS, "model", "batch")
     chosen = {key: _with_copied_files(table[key], folder) for key in sections}
     chosen["graph"].pop("nodes")
     general = {key: value for key, value in table.items() if key in ("rounds", "seed", "evaluate_every")}
-    return {"name": config.name or "network", **general, "data": data_format, **chosen}, site_data
+    keys = config.privacy.keys
+    if keys is not None and keys not in KEY_GRAPHS:
+        chosen["privacy"]["keys"] = _copy(Path(keys), folder)
+    return {"name": config.name or "network", **general, "data": data_format, **chosen}, site_data, records
 
 
-def _records(config: Config) -> tuple[dict[str, Any], Iterator[Arrays]]:
-    """Return the data format, and the shards that a simulation of the config would use."""
-    task = from_config(config).task
+def _records(config: Config) -> tuple[dict[str, Any], Iterator[Arrays], list[int]]:
+    """Return the data format, the shards that a simulation of the config would use, and their sizes if they are used.
+
+    Where the sizes have no effect, sites may replace their data by others without agreeing on them.
+    """
+    run = from_config(config)
+    task = run.task
     data = task.data
     test = {"x_test": data.test_x.numpy(), "y_test": data.test_y.numpy()}
     parts = ({"x": data.x[part].numpy(), "y": data.y[part].numpy(), **test} for part in task.shards)
-    return {"inputs": list(data.inputs), "classes": data.classes}, parts
+    sizes = task.sizes.tolist() if uses_record_counts(run.algorithm) else []
+    return {"inputs": list(data.inputs), "classes": data.classes}, parts, sizes
 
 
-def _signals(config: Config) -> tuple[dict[str, Any], Iterator[Arrays]]:
+def _signals(config: Config) -> tuple[dict[str, Any], Iterator[Arrays], list[int]]:
     """Return the data format, and the synthetic signals of the example of `tacit learn-graph`."""
     from tacit.graph_learning import synthetic
 
     build_graph_method(config.algorithm, config.rounds, config.privacy)
     nodes = build_graph(config.graph).nodes
     made = synthetic.rbf(vertices=_EXAMPLE_VERTICES, clients=nodes, signals=_EXAMPLE_SIGNALS, seed=config.seed)
-    return {"vertices": _EXAMPLE_VERTICES}, ({"signals": table} for table in made.signals)
+    return {"vertices": _EXAMPLE_VERTICES}, ({"signals": table} for table in made.signals), []
 
 
 def _with_copied_files(section: dict[str, Any], folder: Path) -> dict[str, Any]:

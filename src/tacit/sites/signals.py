@@ -30,6 +30,8 @@ def build_graph_method(choice: NamedPart, rounds: int, privacy: PrivacyTarget) -
     if missing:
         raise TacitError(f"algorithm {choice.name} requires values for: {', '.join(missing)}")
     method = graph_methods.build(choice.name, {**own, "rounds": rounds})
+    if privacy.noise == "paired":
+        raise TacitError(f"{method.title} cannot use paired noise: its messages are not added up over the sites")
     if privacy.calibration != "guaranteed":
         raise TacitError(f'{method.title} supports guaranteed noise only: remove privacy.calibration = "paper"')
     return method if privacy.epsilon is None else method.with_privacy(privacy.epsilon, privacy.delta)

@@ -17,11 +17,15 @@ _ALL_INTERFACES = "[::]"
 
 
 class CertificatePaths(ConfigSection):
-    """[certificates] of node.toml: the site's certificate and private key, and the authority that it trusts."""
+    """[certificates] of node.toml: the site's certificate and private key, and the authority that it trusts.
+
+    `pair_key` is the site's private key for paired noise.
+    """
 
     certificate: Path = Field(description="the certificate of the site")
     key: Path = Field(description="the private key of the site")
     authority: Path = Field(description="the certificate of the authority that the site trusts")
+    pair_key: Path | None = Field(default=None, description="the private key of the site for paired noise")
 
 
 class SiteConfig(ConfigSection):
@@ -63,7 +67,9 @@ class SiteConfig(ConfigSection):
             update={
                 "network": folder / written.network,
                 "state": folder / written.state,
-                "certificates": CertificatePaths(**{key: folder / file for key, file in files.model_dump().items()}),
+                "certificates": CertificatePaths(
+                    **{key: folder / file for key, file in files.model_dump(exclude_none=True).items()}
+                ),
                 "data": with_folder(written.data, folder),
             }
         )

@@ -9,13 +9,14 @@ from typing import Any
 
 import safetensors.torch
 
+from tacit.algorithms import inner_state
 from tacit.errors import TacitError
 from tacit.runs import Checkpoint, Observer, Row, Run, resolved_config
 from tacit.runs.metrics import Evaluation, computed_once
 from tacit.sites.journal import Journal
 from tacit.sites.parts import TrainingParts
 from tacit.sites.peers import Peers
-from tacit.sites.resume_checks import JOURNAL, check_journal, first_release_step
+from tacit.sites.resume_checks import JOURNAL, check_journal, check_keys, first_release_step
 from tacit.sites.site_folder import SiteFolder
 from tacit.tasks import Predictions
 
@@ -33,7 +34,7 @@ class SiteEvaluation(Evaluation):
 
     @computed_once
     def norms(self) -> dict[str, float]:
-        return {name: float(value) for name, value in self.algorithm.norms(self.state).items()}
+        return {name: float(value) for name, value in self.algorithm.norms(inner_state(self.state)).items()}
 
 
 class SiteRun(Run):
@@ -69,8 +70,9 @@ class SiteRun(Run):
             evaluate_every=parts.config.evaluate_every,
             config=resolved_config(parts.config).as_dict(),
         )
-        self._site, self._journal = site, journal
+        self._site, self._journal, self._keys = site, journal, parts.keys
         self._restore_checkpoint()
+        check_keys(self._keys, self.t, self.rounds, site.state)
         check_journal(self.algorithm.privacy, self.rounds, self.task, journal, self.t, site.state)
         self._allow_repetition()
         folder.begin(self)
@@ -108,6 +110,8 @@ class SiteRun(Run):
         state = {key: value.contiguous().clone() for key, value in self.checkpoint.tensors(title).items()}
         facts = self.checkpoint.facts(title, self.seconds)
         self._journal.save_checkpoint(self.t, json.dumps(facts), safetensors.torch.save(state))
+        if self._keys is not None:  # no round before the checkpoint is ever repeated
+            self._keys.erase_before(self.t)
 
     def _check_not_outdated(self) -> None:
         if self._journal.outdated:
@@ -129,6 +133,8 @@ class SiteRun(Run):
             self.checkpoint = replace(self.checkpoint, t=t)
             self.epsilon_bound = self._bound_until_next_evaluation()
             self._save_checkpoint()
+        if self._keys is not None and self.t < self.rounds:
+            self._keys.begin_round(self.t)
         return self.t < self.rounds  # after `begin`, which replies to messages that are too late
 
     def _measure(self) -> Row:
@@ -136,6 +142,20 @@ class SiteRun(Run):
         return super()._measure()
 
     def _finish(self) -> None:
-        self._check_not_outdated()  # no result may be written from an outdated ledger
-        self._save_checkpoint()
-        super()._finish()
+        try:
+            self._check_not_outdated()  # no result may be written from an outdated ledger
+            self._save_checkpoint()
+            if self.t >= self.rounds:
+                self._erase_keys()
+            super()._finish()
+        finally:
+            if self.task.ledger.journal is not None:
+                self.task.ledger.journal.close()
+
+    def _erase_keys(self) -> None:
+        """Erase all keys of a run that has ended: nothing is released with them again."""
+        ledger = self.task.ledger
+        if ledger.journal is not None:
+            ledger.journal.end(ledger.steps)
+        if self._keys is not None:
+            self._keys.erase_all()

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from tacit.algorithms import algorithms
 from tacit.errors import TacitError, unknown
-from tacit.runs import Config, SharingKeys
+from tacit.runs import ALGORITHM_KEYS, Config
 
 _REFUSED = {
     "name": "it has no effect on the run",
@@ -31,7 +31,7 @@ def config_key(name: str, config: Config) -> str:
     Traceback (most recent call last):
     tacit.errors.TacitError: unknown setting to sweep "clp"; did you mean "clip"?
     """
-    own = [*algorithms.options(config.algorithm.name), *SharingKeys.model_fields]
+    own = [*algorithms.options(config.algorithm.name), *ALGORITHM_KEYS]
     if "." in name or name in Config.model_fields:
         key = name
     elif name in own:

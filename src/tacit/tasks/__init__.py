@@ -48,6 +48,7 @@ from tacit.tasks.sampling import Sampler
 from tacit.tasks.shards import STABLE_FOR, shards
 from tacit.tasks.target import Label, Target, TargetKind
 from tacit.tasks.task import Task
+from tacit.tasks.weights import Weighting, node_weights
 
 __all__ = [
     "RANGES_PURPOSE",
@@ -83,6 +84,7 @@ __all__ = [
     "Target",
     "TargetKind",
     "Task",
+    "Weighting",
     "cell_notes",
     "check_table",
     "clip_norms",
@@ -99,6 +101,7 @@ __all__ = [
     "keep_freed_memory",
     "looks_like_identifier",
     "models",
+    "node_weights",
     "normalised_records",
     "number_of",
     "numbers",

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from tacit.errors import TacitError
-from tacit.privacy import Bounded, Draw, Ledger, Noise, PairNoise, Relation, ReleaseContext, Sampling
+from tacit.privacy import Bounded, Draw, Ledger, Noise, PairNoise, Relation, ReleaseContext
 from tacit.tasks.clip import Clip
 from tacit.tasks.data import Dataset
 from tacit.tasks.evaluation import Metrics, Predictions, predict_tests
@@ -22,11 +22,12 @@ from tacit.tasks.heads import refuse_mismatch
 from tacit.tasks.model import Model
 from tacit.tasks.records import Records, checked_dtype, refuse_gradient
 from tacit.tasks.sampling import Sampler
-from tacit.tasks.sensitivity import mean_gradient_sensitivity
 from tacit.tasks.shards import check_records
+from tacit.tasks.task_facts import TaskFacts
+from tacit.tasks.weights import Weighting, node_weights
 
 
-class Task:
+class Task(TaskFacts):
     """The records of the hosted nodes and the model they train.
 
     Privacy:
@@ -47,6 +48,7 @@ class Task:
         public: Public randomness, the same at every node of the network; None: that of seed 0.
         repeats: Whether a record may stand in several places. Only for audits: a guarantee is for records in one place.
         network_sizes: The public number of records of every node of the network; None: that of the hosted nodes.
+        weighting: With "records", the gradient and its sensitivity are multiplied by the node's `weights`.
 
     Raises:
         TacitError: If a shard is empty, a record stands in two places, or an argument is not valid.
@@ -79,6 +81,7 @@ class Task:
         public: Noise | None = None,
         repeats: bool = False,
         network_sizes: npt.NDArray[np.int64] | None = None,
+        weighting: Weighting = "equal",
     ) -> None:
         self.model, self.dtype = model, checked_dtype(dtype)
         self.nodes = np.arange(len(shards)) if nodes is None else nodes
@@ -89,11 +92,11 @@ class Task:
         check_records(shards, self.nodes, repeats=repeats)
         with refuse_mismatch(declared=data.declared):
             self.head = model.head(data.inputs, data.target, tokens=data.tokens)
-        self._with_same_settings = partial(
-            Task, batch=batch, sampling=sampling, relation=relation, epochs=epochs, dtype=dtype, repeats=repeats
-        )
+        same = partial(Task, batch=batch, sampling=sampling, relation=relation, epochs=epochs)
+        self._with_same_settings = partial(same, dtype=dtype, repeats=repeats, weighting=weighting)
         self.n, self.d = len(shards), model.d  # the numbers of hosted nodes and of parameters
-        self.network_sizes = self.sizes if network_sizes is None else network_sizes
+        self.network_sizes, self.weighting = self.sizes if network_sizes is None else network_sizes, weighting
+        node_weights(weighting, self.nodes, self.network_sizes)  # raises now if they are not known
         self._new_sampler = partial(Sampler, batch=batch, kind=sampling, relation=relation, epochs=epochs)
         self.sampler = self._new_sampler(self.sizes, nodes=self.nodes, noise=self.noise)
         self._records = Records(model, data, shards)
@@ -147,24 +150,6 @@ class Task:
                 raise TacitError("An algorithm has no access to the records: use task.gradient")
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
-    def initial(self) -> Tensor:
-        """Return the initial parameters (n, d), the same for every node."""
-        return self.model.initial().to(self.dtype).repeat(self.n, 1)
-
-    def split(self, params: Tensor) -> tuple[Tensor, Tensor]:
-        """Split parameters (n, d) into those that are shared and those that stay at their node."""
-        return params[:, : self.model.shared], params[:, self.model.shared :]
-
-    @property
-    def sampling(self) -> Sampling:
-        """The sampling that the accountant may use.
-
-        Local parameters that are trained without noise depend on the records of earlier draws. A record then influences
-        later gradients even if it is not drawn, so there is no amplification by sampling.
-        """
-        drawn = self.sampler.sampling
-        return drawn if self.model.bounded == self.d else Sampling("none", np.ones(self.n), drawn.relation)
-
     def of_network(self) -> Task:
         """Return the public facts of all nodes of the network as a task without records, whoever hosts the nodes."""
         seen = self.without_records(gradients=False)
@@ -180,7 +165,7 @@ class Task:
         purpose: str = "gradient",
         before: Tensor | None = None,
     ) -> Bounded:
-        """Return each node's mean gradient over the records of one draw.
+        """Return each node's mean gradient over the records of one draw, times its weight.
 
         The sum is divided by the *expected* batch size, which is public. The actual size depends on the records.
 
@@ -199,7 +184,7 @@ class Task:
         weight = drawn.weight.to(self.dtype) / torch.from_numpy(self.sampler.batch[:, None]).to(self.dtype)
         masks = self.model.mask_keys(self.noise, self.nodes, step, drawn.records)
         drawn = Draw(drawn.records, weight)
-        value = self._records.gradient_sum(params, drawn, clip, before, self.sampler.distinct, masks)
+        value = self.weighted(self._records.gradient_sum(params, drawn, clip, before, self.sampler.distinct, masks))
         self.draws += 1
         self.ledger.open(step, purpose)
         bounded, local = value.tensor_split([self.model.bounded], 1)
@@ -232,13 +217,10 @@ class Task:
         """What a mechanism needs to release values of these nodes."""
         return ReleaseContext(self.nodes, self.ledger, self.noise, self.on_release, self.pair_noise)
 
-    def sensitivity(self, clip: Clip) -> npt.NDArray[np.float64]:
-        """Return the sensitivity (n,) of the mean gradient to one record."""
-        return mean_gradient_sensitivity(clip, self.sampler, self.sizes, exact_parameters=self.model.bounded < self.d)
-
     def full_gradient(self, params: Tensor) -> Tensor:
         """Return ∇f_i (n, d) over all records at one parameter vector (d,): a measurement, without protection."""
-        return self._records.gradient_sum(params.repeat(self.n, 1), self._records.all_of_each_node(self.dtype), None)
+        drawn = self._records.all_of_each_node(self.dtype)
+        return self.weighted(self._records.gradient_sum(params.repeat(self.n, 1), drawn, None))
 
     def evaluate(self, params: Tensor) -> Metrics:
         """Return loss and accuracy of one model (d,) on the test set. Only classifiers have an accuracy; else NaN."""

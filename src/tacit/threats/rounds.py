@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.graphs import Graph
-from tacit.privacy import Paired, PairPlan, Release, declares
+from tacit.privacy import BandedGaussian, Paired, PairPlan, Release, declares
 from tacit.tasks import RANGES_PURPOSE
 
 if TYPE_CHECKING:
@@ -56,6 +56,11 @@ def mixing_rounds(
         return f"no mixing bound is known for whole nodes, the unit of {algorithm.title}"
     if any(release.purpose == RANGES_PURPOSE for release in releases):
         return "the ranges of columns are released as well, for which no mixing bound is known"
+    if not algorithm.mixing.keeps_rounds:
+        options = " and ".join(f"algorithm.{option}" for option in algorithm.mixing.used if option != "weights")
+        return f"no mixing bound is known with {options}; the eavesdropper's bound applies"
+    if any(isinstance(release.mechanism, BandedGaussian) for release in releases):
+        return "no mixing bound is known for noise that is correlated in time; the eavesdropper's bound applies"
     if not declares(algorithm, "mixes_only") or any(
         algorithm.privacy.mixing_only_clip(t) is None for t in range(len(releases))
     ):

@@ -62,7 +62,7 @@ def epsilon_lower_bound(releases: Iterable[Release], delta: float, *, times: int
     >>> round(epsilon_lower_bound([Release(0, "gradient", Gaussian(1.0), sampling)], 1e-5, times=1000), 3)
     1.824
     """
-    releases = list(releases)
+    releases = _complete(list(releases))
     if not releases:
         return 0.0
     node = int(guarantee(releases, delta, times=times).argmax()) if len(releases[0].rates) > 1 else 0
@@ -78,6 +78,14 @@ def epsilon_lower_bound(releases: Iterable[Release], delta: float, *, times: int
         return upper * (1 - 1e-8)
     directions: tuple[Direction, ...] = ("remove", "add") if any(loss.rate < 1 for loss in counts) else ("remove",)
     return max(_composed(_lowered(counts), direction, delta, upper) for direction in directions) * _ROUND_DOWN
+
+
+def _complete(releases: list[Release]) -> list[Release]:
+    """Leave out releases whose cost is not attained, because later ones that belong to them are missing."""
+    steps: dict[str, set[int]] = {}
+    for release in releases:
+        steps.setdefault(release.purpose, set()).add(release.step)
+    return [release for release in releases if release.mechanism.is_complete(steps[release.purpose])]
 
 
 def _attained_rate(release: Release, node: int) -> float:

@@ -1,5 +1,6 @@
 """Mechanisms: how a value is noised, what that costs, and how the ledger stores it. One file per mechanism."""
 
+from tacit.privacy.mechanisms.banded import BandedGaussian
 from tacit.privacy.mechanisms.base import (
     AdditiveNoise,
     LedgerFields,
@@ -21,6 +22,7 @@ discover(__name__)
 __all__ = [
     "NO_PRIVACY",
     "AdditiveNoise",
+    "BandedGaussian",
     "Exact",
     "Gaussian",
     "Laplace",

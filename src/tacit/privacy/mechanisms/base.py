@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -80,6 +80,14 @@ class Mechanism(ABC):
         `bounded` has the step, the purpose, the nodes and the noise. Without `strict`, values that are too large to be
         protected are allowed.
         """
+
+    def is_same_kind(self, other: Mechanism) -> bool:
+        """Whether the two mechanisms differ at most in their noise multipliers."""
+        return type(self) is type(other)
+
+    def is_complete(self, steps: Collection[int]) -> bool:
+        """Whether releases in these steps have the whole cost of each of them, so that a lower bound may count it."""
+        return True
 
     def release(self, bounded: Bounded) -> Tensor:
         """Record the release in the ledger, then return the noised value (n, d).

@@ -86,6 +86,10 @@ class Paired(Mechanism):
         """Return the noise multipliers (n,) against any coalition of so many nodes; None: of the planned size."""
         return self.noise / self.sensitivity * self.plan.multipliers(colluders)[self.nodes]
 
+    def is_same_kind(self, other: Mechanism) -> bool:
+        """Independent Gaussian noise has the same privacy loss; budgets compare with it."""
+        return type(other) in (Paired, Gaussian)
+
     def with_multipliers(self, multipliers: Array) -> Mechanism:
         """Return independent Gaussian noise, whose privacy loss is the same."""
         return Gaussian(multipliers)

@@ -118,6 +118,15 @@ class SamplingKind(ABC):
         return None
 
     @classmethod
+    def spacing(cls, rate: float) -> int:
+        """Return the least number of steps between two draws that have a record in common; 1 if nothing is known.
+
+        Noise may be correlated over so many steps (`BandedGaussian`). It must hold for all draws with the same noise
+        key, and the draws must not depend on the values of records.
+        """
+        return 1
+
+    @classmethod
     def to_dp_event(cls, dp_accounting: Any, event: Any, rate: float) -> Any:
         """Return the `dp_accounting` event of one draw whose records `event` describes."""
         raise TacitError(f'dp_accounting has no event for sampling "{cls.name}", so the ledger cannot be exported')

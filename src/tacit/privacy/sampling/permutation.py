@@ -44,7 +44,7 @@ class Permutation(SamplingKind):
         batch = int(self.batch[0])
         shuffle, place = step // self._batches // self.population.reshuffle_every, step % self._batches
         if self._order is None or (shuffle != self._shuffle).any():
-            self._order, self._shuffle = random_keys(self.population, shuffle).argsort(1), shuffle
+            self._order, self._shuffle = random_keys(self.population, shuffle, shuffle=True).argsort(1), shuffle
             self._drawn = {}
         key = place.tobytes()
         if key in self._drawn:
@@ -75,7 +75,12 @@ class Permutation(SamplingKind):
 
     @classmethod
     def epoch(cls, step: int, rate: float) -> int | None:
-        return step // max(1, math.floor(1 / rate + 1e-9))
+        return step // cls.batches(rate)
+
+    @classmethod
+    def batches(cls, rate: float) -> int:
+        """Return the number of batches per epoch."""
+        return max(1, math.floor(1 / rate + 1e-9))
 
     @classmethod
     def to_dp_event(cls, dp_accounting: Any, event: Any, rate: float) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar, overload
 import torch
 from torch import Tensor
 
-from tacit.algorithms import Algorithm
+from tacit.algorithms import Algorithm, Stepper, inner_state
 from tacit.networks import Network, Traffic
 from tacit.privacy import Privacy
 from tacit.runs.metrics.prediction_metric import PredictionMetric, scores_of
@@ -47,7 +47,7 @@ class Evaluation:
     """What metrics may read. Values that several metrics need are computed once.
 
     Attributes:
-        state: The algorithm's state.
+        state: The algorithm's state, with that of its options.
         privacy: The privacy spent so far.
         traffic: What all nodes have sent so far.
         elapsed: Returns the seconds since the run began.
@@ -69,7 +69,7 @@ class Evaluation:
     @computed_once
     def models(self) -> Tensor:
         """Each hosted node's model, (n, d)."""
-        return self.algorithm.models(self.state)
+        return Stepper(self.algorithm).models(self.state)
 
     @computed_once
     def parts(self) -> tuple[Tensor, Tensor]:
@@ -101,7 +101,7 @@ class Evaluation:
     @computed_once
     def norms(self) -> dict[str, float]:
         """The norms that the algorithm reports, averaged over all nodes."""
-        norms = self.algorithm.norms(self.state)
+        norms = self.algorithm.norms(inner_state(self.state))
         return dict(zip(norms, self.mean_over_nodes(torch.stack(list(norms.values()), 1)), strict=True))
 
     def mean_over_nodes(self, values: Tensor) -> list[float]:

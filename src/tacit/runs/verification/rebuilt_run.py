@@ -120,8 +120,9 @@ def _check_part(part: LedgerEvidence, planned: list[Release], partial: list[Rele
 
 
 def _alike(one: Release, other: Release) -> bool:
-    kinds = [(each.unit, each.mechanism.name, each.sampling.kind, each.sampling.relation) for each in (one, other)]
-    if kinds[0] != kinds[1] or len(one.rates) != len(other.rates):
+    kinds = [(each.unit, each.sampling.kind, each.sampling.relation) for each in (one, other)]
+    alike = kinds[0] == kinds[1] and one.mechanism.is_same_kind(other.mechanism)
+    if not alike or len(one.rates) != len(other.rates):
         return False
     pairs: list[tuple[Any, Any]] = [(one.multipliers, other.multipliers), (one.rates, other.rates)]
     if one.mechanism.name == "paired":  # its multipliers are those against one number of colluders only
