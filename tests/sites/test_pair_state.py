@@ -193,7 +193,7 @@ def test_a_repeated_value_must_be_the_same(tmp_path):
     (planned,) = part.algorithm.privacy.releases(0, part.task.nodes, part.task.sampling)
     clip = part.algorithm.gradient_clip(0)
     first = planned.mechanism.release(part.task.gradient(part.task.initial(), 0, clip)).clone()
-    for start, same in ((part.task.initial(), True), (part.task.initial() + 1, False)):
+    for start, same in ((part.task.initial(), True), (part.task.initial() + torch.linspace(0, 1, part.task.d), False)):
         part.ledger.flush()
         part.ledger.journal.close()
         part = build_site(load(files[0]))
