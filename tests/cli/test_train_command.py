@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from safetensors.torch import load_file
 
+import tacit as package
 from tacit.algorithms import algorithms
 from tests.cli.conftest import NO_TARGET, QUICK, setting
 from tests.helpers import accept_ctrl_c
@@ -192,6 +193,14 @@ def test_a_run_resumed_after_ctrl_c_equals_an_uninterrupted_run(tacit, tmp_path)
     tables = [pd.read_csv(tmp_path / name / "history.csv").drop(columns="wall_seconds") for name in ("run", "whole")]
     pd.testing.assert_frame_equal(*tables, check_exact=True)
     assert (tmp_path / "run/models.safetensors").read_bytes() == (tmp_path / "whole/models.safetensors").read_bytes()
+
+
+def test_the_docstring_of_train_states_how_to_run_the_example(tacit):
+    example = json.loads(tacit("train", "--json", *setting("rounds=5")).out)
+    same = package.train(lr=0.5, delta=1e-4, rounds=5)
+    assert "`train(lr=0.5, delta=1e-4)`" in package.train.__doc__
+    assert same.result()["accuracy"] == example["accuracy"]
+    assert same.privacy.guaranteed == example["privacy"]["guaranteed"]
 
 
 def test_epsilon_and_delta_are_options(tacit):

@@ -81,7 +81,7 @@ def test_charged_runs_without_a_target_keep_their_noise():
 @pytest.mark.parametrize(
     ("grid", "settings", "message"),
     [
-        ({"privacy.epsilon": [1.0, 2.0]}, [], "remove privacy.epsilon from --grid"),
+        ({"privacy.epsilon": [1.0, 2.0]}, [], "remove privacy.epsilon from the grid"),
         ({"lr": [0.1]}, ["privacy.calibration=paper"], 'got privacy.calibration = "paper"'),
     ],
 )

@@ -59,7 +59,7 @@ def test_ranges_have_the_stated_distribution():
     ("grid", "message"),
     [
         ([], "needs one or more settings"),
-        (["lr"], "expects key=value"),
+        (["lr"], "is key=value"),
         (["lr=0.1,,1"], "lr has an empty value"),
         (["lr=0.1", "lr=1"], "lr twice"),
         (["lr=0.1..1"], "lr has a range: add --random"),

@@ -1,7 +1,9 @@
 """The result of a sweep: ranking, judged records, saved runs, resuming."""
 
 import json
+import re
 import tomllib
+from pathlib import Path
 
 import pytest
 import torch
@@ -133,9 +135,9 @@ def test_a_setting_that_fails_is_last():
         ({"metric": "accurcy"}, 'did you mean "accuracy"'),
         ({"metric": "rmse"}, "rmse does not apply to this task"),
         ({"judge": "tests"}, 'unknown way to judge "tests"'),
-        ({"judge": "public"}, "needs --public"),
-        ({"judge": "test", "public": "w8a"}, "--public is for --judge public"),
-        ({"seeds": 0}, "--seeds must be at least 1, got 0"),
+        ({"judge": "public"}, "judge = public needs public"),
+        ({"judge": "test", "public": "w8a"}, "public is for judge = public, got judge = test"),
+        ({"seeds": 0}, "^seeds must be at least 1, got 0"),
         ({"workers": 0}, "workers must be at least 1, got 0"),
         ({"settings": "batch.size=5"}, 'must be a dict or a list of texts "key=value", got one text'),
         ({"settings": ["batch.size"]}, 'a setting must be key=value, such as rounds=100 .* got "batch.size"'),
@@ -147,3 +149,11 @@ def test_wrong_arguments_are_refused_before_the_first_run(options, message, tmp_
     with pytest.raises(TacitError, match=message):
         sweep(SMALL, {"lr": [0.1]}, out=tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
+
+
+def test_no_message_names_only_an_option_of_the_command():
+    """`tacit.sweep` and `tacit.compare` are used in Python too: an option stands beside its Python form."""
+    for folder in ("sweeps", "comparisons"):
+        for path in (Path(tacit.__file__).parent / folder).glob("*.py"):
+            for line in path.read_text().splitlines():
+                assert not re.search(r"""["' ]--[a-z]""", line) or "Python:" in line, f"{path.name}: {line}"

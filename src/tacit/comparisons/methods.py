@@ -166,10 +166,10 @@ def _with_affordable_rounds(method: ComparedMethod, cost: float) -> ComparedMeth
     low, high, spent = 0, 1, _cost_of(method, 1)
     if spent <= 0:
         raise TacitError(
-            "Rounds have no cost: set network.gradient_time, network.link_time or network.bandwidth to use --cost"
+            "Rounds have no cost: set network.gradient_time, network.link_time or network.bandwidth to use cost"
         )
     if spent > cost:
-        raise TacitError(f"{method.label}: one round costs {spent:g} s, more than --cost {cost:g}")
+        raise TacitError(f"{method.label}: one round costs {spent:g} s, more than cost = {cost:g} s")
     while spent <= cost and high < _MAX_TRIAL_ROUNDS:
         low, high = high, 2 * high
         spent = _cost_of(method, high)

@@ -73,14 +73,12 @@ def _is_finished(run: SeedRun) -> bool:
     if not (run.folder / "config.toml").is_file():
         return False
     if Config.load(run.folder / "config.toml") != resolved_config(run.config, run.parts):
-        raise TacitError(
-            f"{run.folder} contains a run with other settings: choose another folder (--out), or delete it"
-        )
+        raise TacitError(f"{run.folder} contains a run with other settings: choose another folder, or delete it")
     if not has_ended(run.folder):
         return False
     result = FinishedRun.read_unverified(run.folder).result  # it is verified before its numbers are used
     if result["rounds"] > run.config.rounds:
-        raise TacitError(f"{run.folder} contains a run that was extended: choose another folder (--out), or delete it")
+        raise TacitError(f"{run.folder} contains a run that was extended: choose another folder, or delete it")
     if run.parts != UserParts():
         from_config(run.config, run.parts, out=run.folder, resume=True)  # refuses other records than those of the run
     return bool(result["rounds"] == run.config.rounds or result["stopped"])

@@ -55,7 +55,7 @@ def expand_points(config: Config, points: Sequence[Point], seeds: int) -> list[S
         TacitError: A setting is unknown, cannot be swept, or has a wrong value.
     """
     if seeds < 1:
-        raise TacitError(f"--seeds must be at least 1, got {seeds}")
+        raise TacitError(f"seeds must be at least 1, got {seeds}")
     keys = {name: config_key(name, config) for name in points[0]}
     base, cells = _without_defaults(config), []
     for number, point in enumerate(points):

@@ -117,9 +117,9 @@ def split_target(cells: Sequence[SweepCell], config: Config) -> list[SweepCell]:
     if target.epsilon is None:
         return list(cells)
     if target.calibration != "guaranteed":
-        raise TacitError(f'--charge splits a guaranteed ε, got privacy.calibration = "{target.calibration}"')
+        raise TacitError(f'charge splits a guaranteed ε, got privacy.calibration = "{target.calibration}"')
     if any(cell.config.privacy.epsilon != target.epsilon for cell in cells):
-        raise TacitError("--charge splits one target ε over all runs: remove privacy.epsilon from --grid")
+        raise TacitError("charge splits one target ε over all runs: remove privacy.epsilon from the grid")
     groups: dict[tuple[Any, ...], list[SweepCell]] = {}
     for cell in cells:
         groups.setdefault(_plan_key(planned_releases(cell)), []).append(cell)

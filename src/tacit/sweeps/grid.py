@@ -81,7 +81,7 @@ def parse_grid(grid: Mapping[str, Any] | Sequence[str]) -> list[Axis]:
     names = [name for name, _ in items]
     repeated = [name for name in names if names.count(name) > 1]
     if repeated:
-        raise TacitError(f"--grid sets {repeated[0]} twice: put all its values into one list")
+        raise TacitError(f"the grid sets {repeated[0]} twice: put all its values into one list")
     return [_axis(name, values) for name, values in items]
 
 
@@ -96,11 +96,11 @@ def grid_points(axes: Sequence[Axis], random: int | None = None, seed: int = 0) 
     """
     ranges = [axis for axis in axes if isinstance(axis, RangeAxis)]
     if random is not None and random < 1:
-        raise TacitError(f"--random must be at least 1, got {random}")
+        raise TacitError(f"random must be at least 1, got {random}")
     if ranges and random is None:
         raise TacitError(f"{ranges[0].name} has a range: add --random N (Python: random=N), or list its values")
     if seed < 0:
-        raise TacitError(f"--seed must be at least 0, got {seed}")
+        raise TacitError(f"seed must be at least 0, got {seed}")
     if ranges:
         assert random is not None
         drawn = [axis.draw(np.random.default_rng([seed, *axis.name.encode()]), random) for axis in axes]
@@ -118,7 +118,7 @@ def grid_points(axes: Sequence[Axis], random: int | None = None, seed: int = 0) 
 def _item(text: str) -> tuple[str, str]:
     name, equals, values = (part.strip() for part in text.partition("="))
     if not equals or not name:
-        raise TacitError(f'--grid expects key=value,value or key=LOW..HIGH, such as lr=0.1,0.3, got "{text}"')
+        raise TacitError(f'a setting of the grid is key=value,value or key=LOW..HIGH, such as lr=0.1,0.3, got "{text}"')
     return name, values
 
 
@@ -167,4 +167,4 @@ def _split(text: str) -> Iterator[str]:
 
 
 def _refuse_empty(name: str) -> Any:
-    raise TacitError(f"--grid {name} has an empty value: list values as in {name}=0.1,0.3")
+    raise TacitError(f"the grid of {name} has an empty value: list values as in {name}=0.1,0.3")

@@ -50,9 +50,9 @@ class Judge:
         if self.mode not in JUDGE_MODES:
             raise unknown("way to judge", self.mode, JUDGE_MODES)
         if self.mode == "public" and self.public is None:
-            raise TacitError("--judge public needs --public, the name of a data set or a file of public records")
+            raise TacitError("judge = public needs public, the name of a data set or a file of public records")
         if self.mode != "public" and self.public is not None:
-            raise TacitError(f"--public is for --judge public, got --judge {self.mode}")
+            raise TacitError(f"public is for judge = public, got judge = {self.mode}")
 
     def records(self, config: Config) -> JudgedRecords:
         """Return the records of this config.
@@ -69,8 +69,8 @@ class Judge:
         least = 2 if self.mode == "held-out" else 1
         if len(data.test_y) < least:
             raise TacitError(
-                f"--judge {self.mode} needs {least} or more test records, data set {data.name} has {len(data.test_y)}: "
-                "give test records, or use --judge public"
+                f"judge = {self.mode} needs {least} or more test records, data set {data.name} has {len(data.test_y)}: "
+                "give test records, or use judge = public"
             )
         if self.mode == "test":
             return JudgedRecords(test, test)
@@ -139,16 +139,16 @@ def _public_part(public: str, config: Config) -> NamedPart:
     options = datasets.options(own.name)
     if public in datasets:
         if public == own.name and "path" not in options:
-            raise TacitError(f"--public {public} names the private data of the config: give other records")
+            raise TacitError(f"public = {public} names the private data of the config: give other records")
         same = {key: own.parameters[key] for key in ("normalise",) if key in own.parameters}
         return NamedPart.model_validate({"name": public, **same})
     if not Path(public).exists():
         raise unknown("public data set or file", public, datasets)
     if "path" not in options:
-        raise TacitError(f"--public {public} is a file, but data {own.name} is not read from a file: name a data set")
+        raise TacitError(f"public = {public} is a file, but data {own.name} is not read from a file: name a data set")
     files = [Path(own.parameters[key]).resolve() for key in ("path", "test_path") if key in own.parameters]
     if Path(public).resolve() in files:
-        raise TacitError(f"--public {public} is the file of the private records: give other records")
+        raise TacitError(f"public = {public} is the file of the private records: give other records")
     kept = {key: value for key, value in own.parameters.items() if key not in ("path", "test_path")}
     none_held_out = {"test": 0.0} if "test" in options else {}
     return NamedPart.model_validate({**kept, **none_held_out, "name": own.name, "path": public})

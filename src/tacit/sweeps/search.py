@@ -128,7 +128,7 @@ def _decisive_metric(cell: SweepCell, judge: Judge, name: str | None) -> Metric:
         return evaluated_metrics(head)[0]
     fitting = [each.name for each in prediction_metrics(head)]
     if name not in fitting:
-        raise TacitError(f"--metric {name} does not apply to this task. Metrics that do: {', '.join(fitting)}")
+        raise TacitError(f"metric {name} does not apply to this task. Metrics that do: {', '.join(fitting)}")
     return metric_of(name)
 
 
