@@ -130,7 +130,7 @@ def train(
     _check_arguments(others, out, resume, extend)
     general = {"seed": seed, "noise": noise, "rounds": rounds, "evaluate_every": evaluate_every}
     batches = {"size": batch, "sampling": sampling, "relation": relation}
-    goal: dict[str, Any] = {key: given for key, given in locals().items() if key in PrivacyTarget.model_fields}
+    goal: dict[str, Any] = {key: given for key, given in locals().items() if key in _GOAL}
     with python_errors():
         given = GivenParts(model, data, task, algorithm, graph, nodes, sharding)
         if epsilon is None and budget is None:
@@ -143,6 +143,7 @@ def train(
         return from_config(config, parts, **how, observers=adapt_observers(observers, progress), secret_noise=True).go()
 
 
+_GOAL = PrivacyTarget.model_fields.keys() - {"noise"}  # the argument `noise` is a key of the config, not of [privacy]
 _VARIABLE = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 _ARGUMENTS = tuple(name for name, each in inspect.signature(train).parameters.items() if each.kind not in _VARIABLE)
 
