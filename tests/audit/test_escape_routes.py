@@ -206,9 +206,9 @@ def test_an_algorithm_cannot_see_which_records_are_drawn(broken):
         run(broken())
 
 
-def test_the_example_of_the_readme_passes_the_command_of_the_readme(tacit, tmp_path):
-    readme = Path(__file__, "../../../README.md").resolve().read_text()
-    (example,) = [code for code in re.findall(r"```python\n(.*?)```", readme, re.S) if "class Gossip(" in code]
+def test_the_example_of_the_page_passes_the_command_of_the_page(tacit, tmp_path):
+    page = Path(__file__, "../../../docs/own-algorithm.md").resolve().read_text()
+    (example,) = [code for code in re.findall(r"```python\n(.*?)```", page, re.S) if "class Gossip(" in code]
     own = tmp_path / "mine.py"
     own.write_text(example.replace("print(tacit.train", "if False:\n    print(tacit.train"))
     good = tacit("check", f"{own}:Gossip")

@@ -11,9 +11,10 @@ from tacit.runs import EXAMPLE_CONFIG, Config, config_schema, config_template, r
 from tests.cli.conftest import QUICK
 
 ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs/config-guide.md").read_text()
 CONFIGS = [
     *[tomllib.loads(path.read_text()) for path in sorted((ROOT / "examples").glob("*.toml"))],
-    *map(tomllib.loads, re.findall(r"```toml\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)),
+    *map(tomllib.loads, re.findall(r"```toml [^\n]*\n(.*?)```", GUIDE, re.DOTALL)),
     EXAMPLE_CONFIG,
     tomllib.loads(config_template("new.toml")),
     {"graph": "ring", "task": "auto", "algorithm": "mine.py:Mine", "batch": {"size": "all"}},
