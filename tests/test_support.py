@@ -86,7 +86,8 @@ def test_combinations_that_do_not_apply_are_refused(matrix):
         for pair, answer in row.samplings.items()
         if answer.status == "not applicable"
     }
-    assert {pair for _, pair in refused} == {("permutation", "add-remove"), ("without-replacement", "add-remove")}
+    kinds = ("cyclic", "permutation", "without-replacement")
+    assert {pair for _, pair in refused} == {(kind, "add-remove") for kind in kinds}
     for (method, pair), reason in refused.items():
         with pytest.raises(TacitError) as error:
             real_run(method, *pair)
@@ -159,3 +160,21 @@ def test_the_command_prints_the_matrix_and_the_reasons(tacit, matrix):
     for title in matrix:
         assert f"\n{title} " in whole
     assert tacit("list", "ring", "--support").err.startswith('error: unknown algorithm "ring"')
+
+
+@pytest.mark.parametrize("name", ["const-d2p", "dp-sgd", "porter", "lt-admm-dp", "dp-norm", "non-private"])
+def test_answers_about_correlated_noise_are_those_of_real_runs(matrix, name):
+    row = matrix[name]
+    graph = {"name": "ring", "nodes": 4}
+    targets = {
+        "paired": ({"noise": "paired"}, {}),
+        "correlated in time": ({"correlation": "time"}, {"size": 8, "sampling": "cyclic"}),
+    }
+    for kind, (privacy, batch) in targets.items():
+        target = {"privacy": {"epsilon": 2.0, **privacy}, "batch": batch}
+        config = Config.parse({"rounds": 2, "graph": graph, "algorithm": name, **target})
+        if row.correlations[kind].status == "proven":
+            assert from_config(config).planned().guaranteed <= 2.0
+        else:
+            with pytest.raises(TacitError):
+                from_config(config)

@@ -63,12 +63,14 @@ def _matrix(
 
 def _noise(rows: Iterable[MethodSupport]) -> str:
     kinds = ("gaussian", "laplace", "unproven", "exact")
-    head = ["method", "protects", "Gaussian", "Laplace", "noise without a proof", "no noise"]
+    correlated = ["paired", "correlated in time"]
+    head = ["method", "protects", "Gaussian", *correlated, "Laplace", "noise without a proof", "no noise"]
     body = []
     for row in rows:
         status = next(iter(row.adversaries.values()))
         cells = [_cell(status) if kind == row.noise else _cell(Answer("not applicable")) for kind in kinds]
-        body.append([_title(row), f"a {row.unit}", *cells])
+        more = [_cell(row.correlations[kind]) for kind in correlated]
+        body.append([_title(row), f"a {row.unit}", cells[0], *more, *cells[1:]])
     return within("wide", table(head, body))
 
 

@@ -46,6 +46,7 @@ def _print_tables(rows: tuple[MethodSupport, ...] | list[MethodSupport]) -> None
     print_line(_LEGEND)
     training = [row for row in rows if len(row.adversaries) > 1]
     _print_table("Sampling and relation", rows, [{" ".join(k): a for k, a in row.samplings.items()} for row in rows])
+    _print_table("Correlated noise", training, [row.correlations for row in training])
     _print_table("Adversary", training, [row.adversaries for row in training])
     _print_table("Runtime", rows, [row.runtimes for row in rows])
 
@@ -68,10 +69,11 @@ def _print_reasons(row: MethodSupport) -> None:
     samplings = {f"{sampling}, {relation}": answer for (sampling, relation), answer in row.samplings.items()}
     groups: Mapping[str, Mapping[str, Answer]] = {
         "sampling and relation": samplings,
+        "correlated noise": row.correlations,
         "adversary": row.adversaries,
         "runtime": row.runtimes,
     }
-    for group, answers in groups.items():
+    for group, answers in ((group, answers) for group, answers in groups.items() if answers):
         print_line(f"  {group}:")
         width = max(map(len, answers))
         for key, answer in answers.items():

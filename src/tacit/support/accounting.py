@@ -7,7 +7,20 @@ import math
 import numpy as np
 
 from tacit.errors import TacitError
-from tacit.privacy import Exact, Gaussian, Laplace, Mechanism, Release, Sampling, Unproven, guarantee, mechanisms
+from tacit.privacy import (
+    BandedGaussian,
+    Exact,
+    Gaussian,
+    Laplace,
+    Mechanism,
+    Paired,
+    Release,
+    Sampling,
+    Unproven,
+    guarantee,
+    mechanisms,
+    solve_pairs,
+)
 from tacit.support.cells import AMPLIFIED, NOT_AMPLIFIED, Answer
 from tacit.support.training import samplings
 
@@ -27,6 +40,8 @@ def _answer(name: str, kind: str, relation: str) -> Answer:
         "laplace": Laplace(2.0),
         "unproven": Unproven(Gaussian(2.0)),
         "exact": Exact(),
+        "paired": Paired(solve_pairs(np.full(2, 2.0), np.ones(2), np.array([[0, 1]]), 0, 3.0), np.array([0])),
+        "banded-gaussian": BandedGaussian(2.0, steps=_STEPS),
     }
     mechanism = examples.get(name)
     if mechanism is None:

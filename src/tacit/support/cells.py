@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Status = Literal["proven", "no bound known", "not applicable", "supported", "refused"]
@@ -75,6 +75,7 @@ class MethodSupport:
             eavesdropper.
         adversaries: By adversary, for the first sampling with a proven ε.
         runtimes: By runtime: whether the method runs there.
+        correlations: By kind of correlated noise ("paired", "correlated in time"): whether the method can have it.
     """
 
     method: Method
@@ -83,11 +84,12 @@ class MethodSupport:
     samplings: dict[tuple[str, str], Answer]
     adversaries: dict[str, Answer]
     runtimes: dict[str, Answer]
+    correlations: dict[str, Answer] = field(default_factory=dict)
 
     @property
     def profile(self) -> tuple[Any, ...]:
         """Everything except the method: methods with equal profiles have the same support."""
-        return self.noise, self.unit, self.samplings, self.adversaries, self.runtimes
+        return self.noise, self.unit, self.samplings, self.adversaries, self.runtimes, self.correlations
 
     def as_dict(self) -> dict[str, Any]:
         """A JSON object."""
@@ -104,6 +106,7 @@ class MethodSupport:
             ],
             "adversaries": {title: answer.as_dict() for title, answer in self.adversaries.items()},
             "runtimes": {title: answer.as_dict() for title, answer in self.runtimes.items()},
+            "correlations": {title: answer.as_dict() for title, answer in self.correlations.items()},
         }
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import warnings
 from functools import cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from tacit.algorithms import algorithms
+from tacit.algorithms import Algorithm, algorithms
 from tacit.errors import TacitError
 from tacit.graphs import Graph, graphs, require
 from tacit.networks import Network, Simulated
-from tacit.privacy import SamplingKind, plan, sampling_kinds
+from tacit.privacy import SamplingKind, declares, plan, sampling_kinds
 from tacit.runs import Config, Run, UserParts, from_config
 from tacit.support.cells import AMPLIFIED, EAVESDROPPERS, NOT_AMPLIFIED, OWN_BOUND, Answer, Method, MethodSupport
 from tacit.tasks import Dataset, datasets
@@ -57,7 +57,8 @@ def training_support(method: Method) -> MethodSupport:
     releases = plan(run.algorithm.privacy, 1, run.algorithm.privacy.sampling(run.task), run.task.nodes)
     noise = releases[0].mechanism.name if releases else "not planned"
     adversaries = _adversary_answers(run, has_noise=noise != "exact")
-    return MethodSupport(method, noise, run.planned().unit, answers, adversaries, _runtime_answers(run))
+    runtimes, correlations = _runtime_answers(run), _correlation_answers(run.algorithm)
+    return MethodSupport(method, noise, run.planned().unit, answers, adversaries, runtimes, correlations)
 
 
 def planned_run(method: Method, sampling: str, relation: str) -> Run:
@@ -118,6 +119,18 @@ def _sampling_answer(run: Run, sampling: str, relation: str) -> Answer:
         return Answer("no bound known", f"the guarantee is for {statement.relation}")
     amplified = accounted.scheme.accounted_rate(0.5) < 1
     return Answer("proven", AMPLIFIED if amplified else NOT_AMPLIFIED)
+
+
+def _correlation_answers(algorithm: Algorithm[Any]) -> dict[str, Answer]:
+    """Whether the noise of the method can be paired between nodes, or correlated in time."""
+    refusal = algorithm.privacy.refuses_pairs
+    sums = declares(algorithm, "sums_gradients") and bool(algorithm.noise_parameters)
+    return {
+        "paired": Answer("proven", "against any coalition") if refusal is None else Answer("not applicable", refusal),
+        "correlated in time": Answer("proven", "for cyclic sampling")
+        if sums
+        else Answer("not applicable", "the method does not subtract each released gradient from the model once"),
+    }
 
 
 def _name(run: Run) -> str:
