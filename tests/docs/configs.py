@@ -6,13 +6,17 @@ from typing import Any
 
 from tacit.reproduce.experiment import Experiment
 from tacit.runs import Config, validate_section
-from tacit.runs.config_sections import DropoutKeys, RegularisationKeys, SharingKeys
+from tacit.runs.config_sections import ALGORITHM_KEYS, DropoutKeys, RegularisationKeys
 from tacit.runs.resolved_config import PART_REGISTRIES
 from tacit.sites import NetworkConfig
 from tacit.sites.site_config import SiteConfig
 from tacit.tasks.data.columns import parse_column
 
-_SHARED_KEYS = {"graph": DropoutKeys, "model": RegularisationKeys, "algorithm": SharingKeys}
+_SHARED_KEYS = {
+    "graph": tuple(DropoutKeys.model_fields),
+    "model": tuple(RegularisationKeys.model_fields),
+    "algorithm": ALGORITHM_KEYS,
+}
 _NETWORK_ONLY = {"inputs", "classes", "vertices"}  # keys of [data] in network.toml
 
 # A fragment of a file of a site is checked as a part of these.
@@ -55,9 +59,8 @@ def _check_run(table: Mapping[str, Any]) -> None:
         table = {**table, "data": {"name": "csv", **data}}
     config = Config.parse(table)
     for kind, registry in PART_REGISTRIES.items():
-        part, shared = getattr(config, kind), _SHARED_KEYS.get(kind)
+        part, shared = getattr(config, kind), _SHARED_KEYS.get(kind, ())
         if ".py:" not in part.name and part.name != "auto":
-            also = () if shared is None else shared.model_fields
-            registry.check(part.name, part.parameters, also=also)
+            registry.check(part.name, part.parameters, also=shared)
     for name, declared in config.data.parameters.get("columns", {}).items():
         parse_column(name, declared)

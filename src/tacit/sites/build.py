@@ -180,9 +180,8 @@ def _network_sizes(site: SiteConfig, algorithm: Algorithm[Any], records: int) ->
     """Return the public number of records of every site, if network.toml has them; `records` are those of this site."""
     declared = site.network_config.records
     if declared is None and uses_record_counts(algorithm):
-        raise TacitError(
-            f'algorithm.weights = "records" needs records = N of every entry of [[sites]] in {site.network}'
-        )
+        reason = 'algorithm.weights = "records"' if algorithm.pairs is None else 'privacy.noise = "paired"'
+        raise TacitError(f"{reason} needs records = N of every entry of [[sites]] in {site.network}")
     if declared is not None and declared[site.node] != records:
         raise TacitError(
             f"{site.name} has {records} training records, but {site.network} states {declared[site.node]}: correct "
