@@ -109,9 +109,9 @@ class KeyedPairNoise(PairNoise):
             missing, extra = sorted(planned - set(self.partners)), sorted(set(self.partners) - planned)
             difference = f"It lacks those of nodes {missing}" if missing else f"It also has those of nodes {extra}"
             raise TacitError(
-                f"Node {self.node} has {len(planned) - len(missing)} of the {len(planned)} keys for which its noise was "
-                f"planned, against {plan.colluders} colluders. {difference}. Nothing is released: all sites must agree "
-                "on a new roster and a new epoch"
+                f"Node {self.node} has {len(planned) - len(missing)} of the {len(planned)} keys for which its noise "
+                f"was planned, against {plan.colluders} colluders. {difference}. Nothing is released: all sites must "
+                "agree on a new roster and a new epoch"
             )
 
     def draw(
