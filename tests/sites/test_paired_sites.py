@@ -222,7 +222,7 @@ def test_a_run_continues_without_a_silent_site(tmp_path):
     results = run_nodes(nodes[:5])
     assert {result["rounds"] for result in results} == {4}
     for result, node in zip(results, nodes[:5], strict=True):
-        assert result["privacy"]["guaranteed"] == pytest.approx(node.run.planned_epsilon)
+        assert 0 < result["privacy"]["guaranteed"] <= node.run.planned_epsilon * (1 + 1e-9)
         assert set(node.parts.task.pairs.partners) == set(range(SITES)) - {node.parts.node}, "it adds all its noise"
 
 
