@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.algorithms import DPSGD, MixingOptions, Porter, Prisma, Stepper, const_d2p, inner_state, sgp
+from tacit.algorithms import DPSGD, SGPDP, MixingOptions, Porter, Prisma, Stepper, const_d2p, inner_state, sgp
 from tacit.errors import TacitError
 from tacit.graphs import Dropout, from_matrices, graphs
 from tacit.networks import Simulated
@@ -213,3 +213,18 @@ def test_values_out_of_range_are_refused(wrong):
     (key,) = wrong
     with pytest.raises(TacitError, match=f"{key} must be"):
         MixingOptions(**wrong)
+
+
+def test_the_certified_sensitivity_is_that_of_all_mixings_of_a_round():
+    """With three offsets per round, nodes agree exactly, so nothing of earlier rounds remains in the bound."""
+    graph = graphs.build("one-peer-exponential", {"nodes": 8})
+    bounds = {}
+    for mixings in (1, 3):
+        algorithm = SGPDP(clip=0.1, noise_rate=0.01, sync_every=0, sensitivity="certified").with_rounds(6)
+        algorithm = replace(algorithm, mixing=MixingOptions(mixings=mixings))
+        _, state = run_steps(algorithm, quadratic_task(8), Simulated(graph), 6)
+        real, bound = state.sensitivities[0, :2].tolist()
+        assert real <= bound
+        bounds[mixings] = bound
+    assert bounds[3] == pytest.approx(2 * 0.1 * 0.1)
+    assert bounds[1] > 2 * bounds[3]

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from tacit.errors import TacitError
-from tacit.privacy import Ledger
+from tacit.privacy import Ledger, read_ledger
 from tacit.reports import RunRecord
 from tacit.runs import load
 from tests.cli.conftest import NO_TARGET, QUICK, setting
@@ -122,6 +122,26 @@ def check_verification(tacit, folder):
     models = folder / "run/rank-1/models.safetensors"
     models.write_bytes(models.read_bytes()[:-1] + b"x")
     assert "rank-1/models.safetensors was changed after the run had ended" in tacit("verify", "run").out
+
+
+def test_workers_add_the_same_paired_noise_as_one_process(tacit, tmp_path):
+    """The nodes of a pair may be in different processes: both ends draw the same noise, which cancels in the sum."""
+    unequal = setting("sharding={name='sizes',ratio=3.0}", "rounds=12", "evaluate_every=6", "graph.nodes=6")
+    paired = setting("privacy={noise='paired',epsilon=4.0,colluders=2,ratio=3.0}")
+    code, out, errors = run("--workers", "2", "--out", "two", *unequal, *paired, folder=tmp_path)
+    assert code == 0, errors
+    together = tacit("train", "--json", "--out", "one", *unequal, *paired)
+    assert together.code == 0
+    one, two = json.loads(together.out), json.loads(out)
+    assert two["privacy"] == one["privacy"]
+    models = [load_file(tmp_path / part / "models.safetensors")["models"] for part in ("one", "two", "two/rank-1")]
+    assert torch.equal(torch.cat(models[1:]), models[0]), "bit for bit"
+    alone = [
+        next(iter(read_ledger(path).releases())).mechanism
+        for path in (tmp_path / f"{folder}/ledger.sqlite" for folder in ("one", "two", "two/rank-1"))
+    ]
+    assert len({mechanism.plan.digest for mechanism in alone}) == 1
+    assert [mechanism.nodes.tolist() for mechanism in alone] == [list(range(6)), [0, 1, 2], [3, 4, 5]]
 
 
 def test_extended_workers_stop_together_at_the_budget(tacit, tmp_path):

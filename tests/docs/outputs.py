@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 ANYTHING = "…"
 _TOLERANCE = 0.03  # relative, or absolute below 1: processors and versions of libraries round differently
-_NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\d…])")
 _EPSILON = re.compile(r"ε\s*(=|≥|≤|is|at least|of)?\s*(at least )?$")
 
 

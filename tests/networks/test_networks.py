@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 from tacit.errors import TacitError
 from tacit.graphs import Dropout, graphs
 from tacit.networks import Costs, Simulated, run_on_threads
+from tacit.privacy import Ledger
+from tacit.runs import Config, from_config
+from tests.helpers import run_rounds
 
 GRAPHS = {
     "ring": graphs.build("ring", {"nodes": 6}),
@@ -158,3 +161,24 @@ def test_threads_do_not_share_a_module():
     for node, apart in enumerate(run_on_threads(GRAPHS["ring"], host)):
         for one, whole in zip(apart, together, strict=True):
             assert torch.allclose(one[0], whole[node], atol=1e-6)
+
+
+@pytest.mark.parametrize("algorithm", ["dyn-d2p", "dp-sgd"])
+def test_threads_add_the_same_paired_noise_as_the_simulation(algorithm):
+    """Each thread hosts one node, and draws the noise of its pairs by itself."""
+    config = {
+        "rounds": 8,
+        "algorithm": {"name": algorithm, "lr": 0.3},
+        "graph": {"name": "ring", "nodes": 6},
+        "sharding": {"name": "sizes", "ratio": 3.0},
+        "privacy": {"epsilon": 4.0, "noise": "paired", "colluders": 2},
+    }
+    run, whole = (from_config(Config.parse(config)) for _ in range(2))
+    assert run.algorithm.pairs is not None
+
+    def host(network):
+        task = run.task.host(network.nodes.tolist(), Ledger())
+        return run.algorithm.models(run_rounds(run.algorithm, task, network, 8))
+
+    together = torch.cat(run_on_threads(run.network.graph, host))
+    assert torch.equal(together, whole.go().models)

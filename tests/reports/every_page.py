@@ -60,6 +60,7 @@ KINDS = (
     "directed",
     "no-guarantee",
     "secret",
+    "paired",
     "whole-nodes",
     "unproven",
     "audited",
@@ -87,6 +88,7 @@ def write_every_page(parent, finished, over_dpps, several, base):
         "directed": finished["markup <b>&"] / "report.html",
         "no-guarantee": finished["plain"] / "report.html",
         "secret": _secret(parent / "secret", base),
+        "paired": _paired(parent / "paired", base),
         "whole-nodes": over_dpps["replacement"] / "report.html",
         "unproven": over_dpps["estimated"] / "report.html",
         "audited": write_page(parent / "audited" / "report.html", render_run_page([audited])),
@@ -118,6 +120,13 @@ def _secret(folder, base):
         from_config(Config.parse(config), out=folder, observers=[ReportPage()], secret_noise=True).go().out
         / "report.html"
     )
+
+
+def _paired(folder, base):
+    algorithm = {"name": "const-d2p", "lr": 0.5}
+    privacy = {"delta": 1e-4, "epsilon": 2.0, "noise": "paired", "colluders": 2}
+    config = Config.parse({**base, "algorithm": algorithm, "privacy": privacy})
+    return from_config(config, out=folder, observers=[ReportPage()]).go().out / "report.html"
 
 
 def _compare(folder):

@@ -57,6 +57,8 @@ CUT_ON_PAPER = """[...document.querySelectorAll('.chart svg.main-svg, table, pre
     .filter(part => part.getBoundingClientRect().right > innerWidth + 1 ||
         (part.tagName === 'PRE' && part.scrollWidth > part.clientWidth + 1))
     .map(part => part.tagName + ' ' + part.textContent.slice(0, 30))"""
+MAY_BE_SPLIT = """[...document.querySelectorAll('.chart')]
+    .filter(chart => getComputedStyle(chart).breakInside !== 'avoid').map(chart => chart.id)"""
 HEADINGS = (
     "[...document.querySelectorAll('h1, h2, h3, h4')].filter(h => h.checkVisibility()).map(h => Number(h.tagName[1]))"
 )
@@ -115,6 +117,7 @@ def test_page_on_a_phone_and_on_paper(visit, every_page, kind):
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     page.wait_for_function(f"({CUT_ON_PAPER}).length === 0", timeout=5000)
     assert page.evaluate(NOT_DRAWN) == []
+    assert page.evaluate(MAY_BE_SPLIT) == []
     assert page.evaluate(LOW_CONTRAST) == []
     assert page.locator("details:not([open])").count() == 0
     assert page.locator("button:visible:not(.term, .legend button)").count() == 0

@@ -73,6 +73,17 @@ def test_link_to_a_folded_section_opens_it(visit, finished):
     page.locator("#verification dl").first.wait_for(state="visible")
 
 
+def test_first_page_of_the_document_fits_on_one_sheet(visit, every_page):
+    page = visit(every_page["document"], width=688)
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    text = page.locator(".document").inner_text()
+    for part in ("SIMULATION", "Purpose", "Data", "Method", "Guarantee", "Assumptions", "Identification", "Signature"):
+        assert part in text
+    height = page.locator(".document").evaluate("part => part.getBoundingClientRect().height")
+    assert height <= 1009  # CSS pixels: A4 less its margins
+
+
 def test_pdf_of_a_run(browser, finished, tmp_path):
     written = write_run_pdf(finished["changing"], tmp_path / "report.pdf", "A test.")
     data = written.read_bytes()

@@ -96,16 +96,22 @@ def query_copy(path, query, *values):
 
 
 def total_weight(files):
-    """Return Σ w of push-sum, in the states of the sites and in messages that were not used.
+    """Return Σ w of push-sum; see `total_mass`."""
+    return float(total_mass(files)[1])
+
+
+def total_mass(files):
+    """Return Σ x and Σ w of push-sum, in the states of the sites and in messages that were not used.
 
     Also checks that the status of every message agrees with what its receiver did.
     """
     parts = {site.name: build_site(site) for site in map(SiteConfig.load, files)}
     journals = {name: one.site.state / "journal.sqlite" for name, one in parts.items()}
-    names, total = list(parts), 0.0
+    names, total = list(parts), [0.0, 0.0]
     for name, part in parts.items():
         ((state,),) = query_copy(journals[name], "SELECT state FROM checkpoint")
-        total += float(safetensors.torch.load(state)["w"].double().sum())
+        tensors = safetensors.torch.load(state)
+        total = [sum_ + tensors[key].double().sum(0) for sum_, key in zip(total, ("x", "w"), strict=True)]
         columns = "round, kind, sequence, receiver, status, data"
         sent = query_copy(journals[name], f"SELECT {columns} FROM outbox WHERE kind = ?", MessageKind.MIX)
         for round_, kind, sequence, receiver, status, data in sent:
@@ -114,6 +120,7 @@ def total_weight(files):
             assert not used or used[0][0] == digest(data)
             assert status == DeliveryStatus.PENDING or bool(used) == (status == DeliveryStatus.ACKNOWLEDGED)
             if not used and status != DeliveryStatus.RETURNED:
-                w = decode(data, Link(part.description.digest, name, receiver)).tensors["1"]
-                total += float(part.graph.at(round_)[names.index(receiver), names.index(name)]) * float(w)
+                tensors = decode(data, Link(part.description.digest, name, receiver)).tensors
+                weight = float(part.graph.at(round_)[names.index(receiver), names.index(name)])
+                total = [sum_ + weight * tensors[key].double() for sum_, key in zip(total, "01", strict=True)]
     return total

@@ -89,6 +89,17 @@ def test_sites_draw_the_batches_of_the_simulation(tmp_path):
         assert torch.equal(part.task.data.test_x, whole.data.test_x)
 
 
+def test_noise_that_depends_on_erased_keys_is_refused(three_sites, tmp_path):
+    shutil.copytree(three_sites, tmp_path / "net")
+    network = tmp_path / "net" / "network.toml"
+    network.write_text(network.read_text().replace('correlation = "none"', 'correlation = "time"'))
+    node = SiteConfig.load(tmp_path / "net" / "site-1" / "node.toml")
+    assert node.noise_seed is None
+    with pytest.raises(TacitError, match="whose keys a site erases"):
+        build_site(node)
+    assert not node.state.exists()
+
+
 def test_noise_is_calibrated_for_each_site(three_sites, tmp_path):
     shutil.copytree(three_sites, tmp_path / "net")
     for name in ("site-1", "site-2", "site-3"):

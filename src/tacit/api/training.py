@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -52,6 +52,7 @@ def train(
     ranges_epsilon: float | None = None,
     correlation: Literal["none", "time"] = "none",
     bandwidth: int | None = None,
+    colluders: int | None = None,
     evaluate_every: int | None = None,
     out: str | Path | None = None,
     resume: bool = False,
@@ -105,6 +106,7 @@ def train(
         correlation: "time" correlates the noise of the steps, so that less of it remains in the model at the same ε. It
             needs `sampling="cyclic"`, and a method of the D²P family or dp-sgd.
         bandwidth: Over how many steps it is correlated, at most. The default is an epoch.
+        colluders: Use paired noise, whose ε holds against an eavesdropper who colludes with any so many nodes.
         evaluate_every: Rounds between two evaluations; by default there are about 20 evaluations.
         out: A new folder for config, ledger, history, models, checkpoint and report. By default nothing is written.
         resume: Continue the run in `out` from its last checkpoint, with the same arguments as before. Other settings
@@ -130,7 +132,7 @@ def train(
     _check_arguments(others, out, resume, extend)
     general = {"seed": seed, "noise": noise, "rounds": rounds, "evaluate_every": evaluate_every}
     batches = {"size": batch, "sampling": sampling, "relation": relation}
-    goal: dict[str, Any] = {key: given for key, given in locals().items() if key in _GOAL}
+    goal = _privacy_goal(locals())
     with python_errors():
         given = GivenParts(model, data, task, algorithm, graph, nodes, sharding)
         if epsilon is None and budget is None:
@@ -143,7 +145,13 @@ def train(
         return from_config(config, parts, **how, observers=adapt_observers(observers, progress), secret_noise=True).go()
 
 
-_GOAL = PrivacyTarget.model_fields.keys() - {"noise"}  # the argument `noise` is a key of the config, not of [privacy]
+def _privacy_goal(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The section [privacy] of these arguments. Their `noise` is that of the run, and not that of the section."""
+    paired = "independent" if arguments["colluders"] is None else "paired"
+    given = {key: value for key, value in arguments.items() if key in PrivacyTarget.model_fields}
+    return {**given, "noise": paired}
+
+
 _VARIABLE = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 _ARGUMENTS = tuple(name for name, each in inspect.signature(train).parameters.items() if each.kind not in _VARIABLE)
 

@@ -107,8 +107,7 @@ def audit_algorithm(
         state = stepper.step(t, state, task, network, last=t + 1 == algorithm.rounds)
         progress(t + 1)
     rate = float(algorithm.privacy.sampling(task).rate[0])
-    seen = np.concatenate([network.transcripts(), known.transcripts(trials)], axis=1)
-    scores = score_transcripts(seen, included, rate, algorithm.rounds)
+    scores = score_transcripts(known.beside(network.transcripts()), included, rate, algorithm.rounds)
     spent = PrivacyMeter(task, algorithm, privacy.delta, colluders=False).spent(algorithm.rounds)
     return TrialsAudit(
         algorithm=algorithm.title,

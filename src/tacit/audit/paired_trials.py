@@ -36,11 +36,10 @@ class ColluderNoise(DerivedPairNoise):
         super().draw(pairs, ids, purpose, step, scale, grid_scale, out)
         self.known.append(out[pairs[:, 1] % self.nodes == self.nodes - 1].double())
 
-    def transcripts(self, trials: int) -> npt.NDArray[np.float64]:
-        """All recorded noise, (trials, numbers)."""
-        return np.concatenate(
-            [np.empty((trials, 0)), *(each.reshape(trials, -1).numpy() for each in self.known)], axis=1
-        )
+    def beside(self, transcripts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return transcripts (trials, numbers) together with all recorded noise."""
+        known = [each.reshape(len(transcripts), -1).numpy() for each in self.known]
+        return np.concatenate([transcripts, *known], axis=1)
 
 
 def with_paired_trials(

@@ -104,11 +104,11 @@ class KeyedPairNoise(PairNoise):
         planned = plan.partners(self.node)
         if planned != set(self.partners):
             missing, extra = sorted(planned - set(self.partners)), sorted(set(self.partners) - planned)
-            difference = f"and lacks those of nodes {missing}" if missing else f"also with nodes {extra}"
+            difference = f"It lacks those of nodes {missing}" if missing else f"It also has those of nodes {extra}"
             raise TacitError(
-                f"Node {self.node} shares keys with {len(self.partners)} nodes {difference}, but its noise was "
-                f"planned for {len(planned)} partners, of which {plan.colluders} may collude. Nothing is released: all "
-                "sites must agree on a new roster and a new epoch"
+                f"Node {self.node} has {len(planned) - len(missing)} of the {len(planned)} keys for which its noise "
+                f"was planned, against {plan.colluders} colluders. {difference}. Nothing is released: all sites must "
+                "agree on a new roster and a new epoch"
             )
 
     def draw(

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
 from tacit.privacy import rounded_up
-from tacit.reports.formats import NO_CLAIM, NO_GUARANTEE, NOT_MEASURED, format_claim, format_heading
+from tacit.reports.formats import NO_CLAIM, NO_GUARANTEE, NOT_MEASURED, format_heading
 from tacit.reproduce import Experiment, ResultRow, SeedSummary
 from tacit.runs.metrics import Metric, metric
 
@@ -96,7 +96,7 @@ def difference_sentences(experiment: Experiment, rows: Sequence[ResultRow]) -> l
         sentences.append(
             f"{_GROUPS[source]}, ours minus published {shown.short_label}: {_signed(shown, mean)} on average over "
             f"{len(found)} number{'s' if len(found) > 1 else ''}, largest {_signed(shown, largest)} "
-            f"({', '.join(where.labels.values())})."
+            f"({', '.join(map(_label, where.labels, where.labels.values()))})."
         )
     return sentences
 
@@ -104,6 +104,14 @@ def difference_sentences(experiment: Experiment, rows: Sequence[ResultRow]) -> l
 def axis_name(axis: str) -> str:
     """The name of an axis as pages show it."""
     return "ε" if axis == "epsilon" else axis
+
+
+def _label(axis: str, value: str) -> str:
+    """
+    >>> _label("method", "PPGL-C"), _label("epsilon", "0.3")
+    ('PPGL-C', 'ε = 0.3')
+    """
+    return value if axis == "method" else f"{axis_name(axis)} = {value}"
 
 
 def has_noise(rows: Sequence[ResultRow]) -> bool:
@@ -143,7 +151,7 @@ def _plain_columns(metrics: Sequence[Metric], published: Sequence[Metric]) -> li
         ]
     return [
         *columns,
-        TableColumn("ε", "Claimed", _epsilon_cell(_claimed, "plain")),
+        TableColumn("ε", "Claimed", _epsilon_cell(_claimed_with_scope, "plain")),
         TableColumn("ε", "Guaranteed", _epsilon_cell(_guaranteed, "plain")),
     ]
 
@@ -210,7 +218,13 @@ def _claimed(summary: SeedSummary | None) -> str:
         return NOT_MEASURED
     if summary.claimed is None:
         return NO_NOISE if _guaranteed(summary) == NO_NOISE else NO_CLAIM
-    return format_claim(float(f"{summary.claimed:.3g}")) + (" per round" if summary.claimed_for == "round" else "")
+    return rounded_up(summary.claimed, 3)
+
+
+def _claimed_with_scope(summary: SeedSummary | None) -> str:
+    if summary is None or summary.claimed is None:
+        return _claimed(summary)
+    return f"{metric('claimed').text(summary.claimed)} per {summary.claimed_for}"
 
 
 def _word(text: str) -> TableCell:

@@ -10,6 +10,7 @@ from tacit.reports.attack_chart import attack_chart
 from tacit.reports.audit_chart import audit_figures
 from tacit.reports.audit_section import audit_sections
 from tacit.reports.charts import Figure, series_colour
+from tacit.reports.colluder_chart import colluder_chart
 from tacit.reports.comparison_summary import ComparisonSummary
 from tacit.reports.document_section import description_items
 from tacit.reports.formats import NOT_SET
@@ -135,6 +136,7 @@ def _facts(runs: Sequence[RunRecord]) -> dict[str, list[str]]:
 def _single_run_figures(run: RunRecord) -> dict[str, Figure]:
     figures = {
         "attack": attack_chart(run.privacy),
+        "colluders": colluder_chart(run.privacy),
         "network": network_chart(run),
         "pairs": pair_chart(run),
         **audit_figures(run.audits.trials, run.audits.one_run),

@@ -56,6 +56,7 @@ def _training_parts(site: SiteConfig, config: Config) -> TrainingParts:
     check_names(config, UserParts())
     algorithm = build_algorithm(config.algorithm).with_rounds(config.rounds)
     _check_mixings(algorithm.mixing)
+    _check_correlation(site, config)
     graph = build_graph(config.graph)
     require(graph, *algorithm.needs, who=algorithm.title)
     data, network = _load_records(site, config.batch), site.network_config
@@ -150,6 +151,15 @@ def _load_records(site: SiteConfig, batch: Batch) -> Dataset:
     ):
         raise _wrong_format(site, f"{data.classes} classes", f"{len(expected.label_order)} classes")
     return data
+
+
+def _check_correlation(site: SiteConfig, config: Config) -> None:
+    """Refuse noise whose earlier steps a site could not compute again."""
+    if config.privacy.correlation == "time" and site.noise_seed is None:
+        raise TacitError(
+            'privacy.correlation = "time" cannot be used between sites with secret noise: the noise of a step depends '
+            "on earlier steps, whose keys a site erases. Remove it"
+        )
 
 
 def _check_mixings(mixing: MixingOptions) -> None:
