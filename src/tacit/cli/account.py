@@ -11,6 +11,7 @@ import typer
 
 from tacit.cli.app import app
 from tacit.cli.output import err, print_json, print_line
+from tacit.cli.privacy_lines import warn_if_weak
 from tacit.errors import TacitError, unknown
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ def _mechanism(
 
 def _print(answer: AccountResult, claimed: float | None, one_mechanism: bool, as_json: bool) -> None:
     privacy, solved = answer.privacy, answer.noise_multiplier
+    warn_if_weak(privacy.guaranteed)
     verdict = None if claimed is None else answer.verdict(claimed)
     if as_json:
         noise = {} if solved is None else {"noise_multiplier": solved}
