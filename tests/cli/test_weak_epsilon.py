@@ -25,7 +25,7 @@ WEAK_COMMANDS = {
     "compare": ["compare", "sgp", "const-d2p", "--epsilon", "25", "--seeds", "1", "--jobs", "1", *QUICK],
     "sweep": ["sweep", "--grid", "lr=0.1,0.2", "--workers", "1", *QUICK, *setting("privacy.epsilon=25")],
     "learn-graph": ["learn-graph", "--epsilon", "25", "--seed", "0"],
-    "account": ["account", "gaussian", "--noise-multiplier", "0.3", "--steps", "10", "--json"],
+    "account": ["account", "--epsilon", "25", "--json", *QUICK],
     "network": ["network", "init", "net", "--sites", "2", *setting("privacy.epsilon=25", "rounds=3")],
 }
 

@@ -81,6 +81,7 @@ def account(
         drawing = {"batch.size": "all"} if sampling == "none" else {"batch.sampling": sampling}
         asked = {"privacy.epsilon": epsilon, "privacy.delta": delta, "batch.relation": relation} | drawing
         answer = _config(what, set_ or [], asked)
+        warn_if_weak(answer.privacy.guaranteed)
     _print(answer, claimed, what in MECHANISMS, as_json)
 
 
@@ -107,7 +108,6 @@ def _mechanism(
 
 def _print(answer: AccountResult, claimed: float | None, one_mechanism: bool, as_json: bool) -> None:
     privacy, solved = answer.privacy, answer.noise_multiplier
-    warn_if_weak(privacy.guaranteed)
     verdict = None if claimed is None else answer.verdict(claimed)
     if as_json:
         noise = {} if solved is None else {"noise_multiplier": solved}
