@@ -101,7 +101,7 @@ def test_ctrl_c_during_a_download(command, tacit, monkeypatch, tmp_path):
         "up": ["up", "demo", "--sites", "2"],
     }[command]
     if command == "up":
-        monkeypatch.setattr("tacit.sites.setup.EXAMPLE_CONFIG", {"data": "mushrooms"}, raising=True)
+        monkeypatch.setattr("tacit.sites.setup.EXAMPLE_CONFIG", {"data": "mushrooms", "privacy": {"epsilon": 2.0}})
     ended = tacit(*args)
     assert (ended.code, ended.out) == (130, "")
     assert ended.err.splitlines()[-1] in ("Interrupted.", RESUMED)

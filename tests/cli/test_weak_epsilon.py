@@ -21,6 +21,23 @@ def test_a_weak_guarantee_without_a_target_is_named(tacit):
     assert ended.err.count("is weak protection") == 1
 
 
+WEAK_COMMANDS = {
+    "compare": ["compare", "sgp", "const-d2p", "--epsilon", "25", "--seeds", "1", "--jobs", "1", *QUICK],
+    "sweep": ["sweep", "--grid", "lr=0.1,0.2", "--workers", "1", *QUICK, *setting("privacy.epsilon=25")],
+    "learn-graph": ["learn-graph", "--epsilon", "25", "--seed", "0"],
+    "account": ["account", "--epsilon", "25", "--json", *QUICK],
+    "network": ["network", "init", "net", "--sites", "2", *setting("privacy.epsilon=25", "rounds=3")],
+}
+
+
+@pytest.mark.parametrize("command", WEAK_COMMANDS)
+def test_other_commands_warn_once(tacit, command):
+    ended = tacit(*WEAK_COMMANDS[command])
+    assert ended.code == 0
+    assert ended.err.count("is weak protection") == 1
+    assert "is weak protection" not in ended.out
+
+
 @pytest.mark.parametrize("epsilon", ["3", "10"])
 def test_other_targets_give_no_warning(tacit, epsilon):
     assert "warning" not in tacit("train", *QUICK, "--epsilon", epsilon).err

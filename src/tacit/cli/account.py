@@ -11,6 +11,7 @@ import typer
 
 from tacit.cli.app import app
 from tacit.cli.output import err, print_json, print_line
+from tacit.cli.privacy_lines import warn_if_weak
 from tacit.errors import TacitError, unknown
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def account(
         drawing = {"batch.size": "all"} if sampling == "none" else {"batch.sampling": sampling}
         asked = {"privacy.epsilon": epsilon, "privacy.delta": delta, "batch.relation": relation} | drawing
         answer = _config(what, set_ or [], asked)
+        warn_if_weak(answer.privacy.guaranteed)
     _print(answer, claimed, what in MECHANISMS, as_json)
 
 

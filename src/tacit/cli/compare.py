@@ -12,6 +12,7 @@ import typer
 from tacit.cli.app import app
 from tacit.cli.output import aligned_table, print_json, print_line, results_line
 from tacit.cli.parallel import continue_later, job_count
+from tacit.cli.privacy_lines import warn_if_weak
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def compare(
 
     if as_json and form is not TableFormat.text:
         raise TacitError(f"--json and --format {form} are two formats: choose one")
+    warn_if_weak(epsilon)
     with continue_later():
         comparison = run_comparison(
             methods,

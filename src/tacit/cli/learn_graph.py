@@ -12,6 +12,7 @@ import typer
 from tacit.cli.app import app
 from tacit.cli.interrupt import INTERRUPTED
 from tacit.cli.output import err, print_json, print_line, results_line
+from tacit.cli.privacy_lines import warn_if_weak
 
 if TYPE_CHECKING:
     from tacit.graph_learning import ClientSignals, GraphLearner
@@ -114,6 +115,7 @@ def learn_graph(
         **options,
     )
     out = out_dir or storage.unused_folder(Path("graphs"), files[0].stem if files else "example")
+    warn_if_weak(epsilon)
     page = _learn(learner, clients, out)
     if as_json:
         print_json({**learner.run_.result(), "parameters": learner.parameters_, "out": str(out)})

@@ -9,6 +9,7 @@ import typer
 
 from tacit.cli.app import app
 from tacit.cli.output import err, print_line
+from tacit.cli.privacy_lines import warn_if_weak
 
 network = typer.Typer(help="Create networks of sites, with one process per organisation.", no_args_is_help=True)
 app.add_typer(network, name="network")
@@ -36,8 +37,10 @@ def init(
     from tacit.runs import Config
     from tacit.sites import create_network
 
+    settings = Config.load(config, set_ or [])
+    warn_if_weak(settings.privacy.epsilon)
     with err.status("Preparing data, certificates and noise"):
-        files = create_network(folder, sites, Config.load(config, set_ or []), hosts=host or (), noise_seed=noise_seed)
+        files = create_network(folder, sites, settings, hosts=host or (), noise_seed=noise_seed)
     print_line(f"Created {files.network} and one folder for each of {sites} sites:")
     for node in files.nodes:
         print_line(f"  {node.parent}")

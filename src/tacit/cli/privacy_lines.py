@@ -5,11 +5,22 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from tacit.cli.output import print_warning
+
 if TYPE_CHECKING:
     from tacit.runs import ModelPrivacy
 
 CONFIDENTIAL_METRICS = "CONFIDENTIAL: the metrics are exact numbers of the test records, which ε does not protect."
 _SIMULATION = re.compile(r"SIMULATION: [^.]*\.")  # the sentence among the notes of a statement
+
+
+def warn_if_weak(epsilon: float | None, warned: float | None = None) -> None:
+    """Print a warning about a large ε, unless there was one about the ε `warned` before."""
+    from tacit.privacy import weak_protection
+
+    text = weak_protection(epsilon or 0.0)
+    if text is not None and weak_protection(warned or 0.0) is None:
+        print_warning(text)
 
 
 def simulation_line(seed: int) -> str:

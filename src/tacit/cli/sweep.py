@@ -10,6 +10,7 @@ import typer
 from tacit.cli.app import app
 from tacit.cli.output import aligned_table, err, print_json, print_line
 from tacit.cli.parallel import continue_later, job_count
+from tacit.cli.privacy_lines import warn_if_weak
 
 if TYPE_CHECKING:
     from tacit.sweeps import JudgeMode, SweepResult
@@ -62,6 +63,7 @@ def sweep(
             workers=job_count(workers, "--workers"),
             out=out,
         )
+    warn_if_weak(max((row.guaranteed or 0.0 for row in result.rows), default=None))
     page = write_if_installed(write_sweep_page, result)
     if as_json:
         print_json(result.as_dict())

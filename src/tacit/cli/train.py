@@ -11,8 +11,8 @@ import typer
 
 from tacit.cli.app import app
 from tacit.cli.interrupt import INTERRUPTED
-from tacit.cli.output import err, print_json, print_line, print_warning, results_line, show_preparation
-from tacit.cli.privacy_lines import CONFIDENTIAL_METRICS, simulation_line
+from tacit.cli.output import err, print_json, print_line, results_line, show_preparation
+from tacit.cli.privacy_lines import CONFIDENTIAL_METRICS, simulation_line, warn_if_weak
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
@@ -68,19 +68,10 @@ def train(
         if run.coordinator.is_leader:
             if key is not None:
                 _sign(run, key)
-            _warn_if_weak(run.privacy.guaranteed, warned=run.config["privacy"].get("epsilon"))
+            warn_if_weak(run.privacy.guaranteed, warned=run.config["privacy"].get("epsilon"))
             print_json(result) if as_json else _print_result(run, verbose)
     if run.interrupted:
         raise typer.Exit(INTERRUPTED)
-
-
-def _warn_if_weak(epsilon: float | None, warned: float | None = None) -> None:
-    """Print a warning about a large ε, unless there was one about the target ε `warned` before the run."""
-    from tacit.privacy import weak_protection
-
-    text = weak_protection(epsilon or 0.0)
-    if text is not None and weak_protection(warned or 0.0) is None:
-        print_warning(text)
 
 
 def _private_key(path: Path) -> Ed25519PrivateKey:
@@ -109,7 +100,7 @@ def _new(path: Path | None, settings: list[str], out: Path | None, ranks: Proces
         err.print(f"Secret noise: keep {folder} private until the run has ended.", highlight=False)
     if ranks is None or ranks.is_leader:
         storage.check_new_folder(folder)
-        _warn_if_weak(config.privacy.epsilon)
+        warn_if_weak(config.privacy.epsilon)
     if ranks is not None:
         folder = Path(ranks.gather_strings(str(folder))[0])  # all ranks choose before one creates it
     with _preparing("Preparing data, graph and noise", ranks):
