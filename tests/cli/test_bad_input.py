@@ -79,7 +79,10 @@ def test_unknown_keys_are_refused_with_a_suggestion(tacit, change, words):
         ("name=[1]", "name = [1] should be a valid string"),
         ("batch.size=0", "batch.size = 0 should be greater than or equal to 1"),
         ("batch.size=big", 'should be a whole number, or "all" for all records'),
-        ("batch.sampling=fair", "batch.sampling = 'fair' should be one of permutation, poisson, without-replacement"),
+        (
+            "batch.sampling=fair",
+            "batch.sampling = 'fair' should be one of cyclic, permutation, poisson, without-replacement",
+        ),
         ("batch.relation=add-remove-one", "should be 'add-remove' or 'replace-one'"),
         ("privacy=3", "privacy = 3 should be a section"),
         ("graph=3", "graph = 3 should be a section"),
