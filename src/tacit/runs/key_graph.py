@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import TacitError
 from tacit.graphs import Graph
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Edges = npt.NDArray[np.int64]
 
@@ -33,6 +36,8 @@ def key_edges(keys: str | None, graph: Graph, colluders: int) -> Edges:
     Raises:
         TacitError: The key graph cannot be built, or so many colluders can separate it.
     """
+    import networkx as nx  # slow to import
+
     nodes = graph.nodes
     kind = keys or ("complete" if nodes <= _MAX_COMPLETE else "regular")
     if kind == "complete" or (kind == "regular" and nodes <= _DEGREE + 1):
@@ -49,6 +54,8 @@ def key_edges(keys: str | None, graph: Graph, colluders: int) -> Edges:
 
 
 def _communication_edges(graph: Graph) -> nx.Graph:
+    import networkx as nx  # slow to import
+
     if graph.period is None:
         raise TacitError('privacy.keys = "graph" needs a graph that repeats: use "complete" or "regular"')
     found = nx.empty_graph(graph.nodes)
@@ -59,6 +66,8 @@ def _communication_edges(graph: Graph) -> nx.Graph:
 
 
 def _read_edges(path: Path, nodes: int) -> nx.Graph:
+    import networkx as nx  # slow to import
+
     known = "privacy.keys must be complete, regular, graph or a file with two node numbers per line"
     try:
         lines = path.read_text("utf-8").splitlines()
@@ -76,6 +85,8 @@ def _read_edges(path: Path, nodes: int) -> nx.Graph:
 
 
 def _check_connectivity(keys: nx.Graph, kind: str, colluders: int) -> None:
+    import networkx as nx  # slow to import
+
     nodes = keys.number_of_nodes()
     if nodes < 2:
         raise TacitError("Paired noise needs at least 2 nodes")

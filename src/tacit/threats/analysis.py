@@ -103,6 +103,12 @@ class _Accounted:
         factor = collusion_factor(pair_plan(self.releases), adversary)
         if factor is None or (factor == 1).all():
             return self.privacy.per_node
+        if len(self.privacy.per_node) > len(
+            self.releases[0].rates
+        ):  # of nodes on other hosts, only the worst ε is known
+            number = adversary.colluders if isinstance(adversary, Eavesdropper) else len(adversary.controls)
+            curve = self.privacy.against_colluders or []
+            return np.full(len(self.nodes), curve[min(number, len(curve) - 1)] if curve else math.inf)
         return epsilons_with_factor(self.releases, factor[self.nodes], self.privacy.delta)
 
 
