@@ -231,7 +231,7 @@ def test_only_the_plan_differs(net):
 
 def test_nothing_is_released_with_fewer_keys_than_planned(net):
     part = build(net)
-    del part.task.pairs.partners[2]
+    del part.task.pair_noise.partners[2]
     gradient = part.task.gradient(part.task.initial(), 0, part.algorithm.gradient_clip(0))
     (planned,) = part.algorithm.privacy.releases(0, part.task.nodes, part.task.sampling)
     with pytest.raises(TacitError, match=r"Node 0 has 1 of the 2 keys .* It lacks those of nodes \[2\]"):

@@ -162,7 +162,7 @@ def test_other_noise_needs_no_keys(tmp_path):
     files = create_network(tmp_path / "net", 3, Config.parse({**THREE, "privacy": privacy})).nodes
     part = build_site(load(files[0]))
     assert part.description.pairs is None
-    assert part.task.pairs is None
+    assert not isinstance(part.task.pair_noise, KeyedPairNoise)
     assert "public_key" not in (tmp_path / "net/network.toml").read_text()
     assert sorted(path.name for path in files[0].parent.glob("*.key")) == ["site-1.key"]
 
@@ -223,7 +223,8 @@ def test_a_run_continues_without_a_silent_site(tmp_path):
     assert {result["rounds"] for result in results} == {4}
     for result, node in zip(results, nodes[:5], strict=True):
         assert 0 < result["privacy"]["guaranteed"] <= node.run.planned_epsilon * (1 + 1e-9)
-        assert set(node.parts.task.pairs.partners) == set(range(SITES)) - {node.parts.node}, "it adds all its noise"
+        others = set(range(SITES)) - {node.parts.node}
+        assert set(node.parts.task.pair_noise.partners) == others, "it adds all its noise"
 
 
 def run_and_record(files, transport, monkeypatch):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from functools import cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from tacit.algorithms import Algorithm, algorithms
+from tacit.algorithms import algorithms
 from tacit.errors import TacitError
 from tacit.graphs import Graph, graphs, require
 from tacit.networks import Network, Simulated
@@ -57,7 +57,7 @@ def training_support(method: Method) -> MethodSupport:
     releases = plan(run.algorithm.privacy, 1, run.algorithm.privacy.sampling(run.task), run.task.nodes)
     noise = releases[0].mechanism.name if releases else "not planned"
     adversaries = _adversary_answers(run, has_noise=noise != "exact")
-    runtimes, correlations = _runtime_answers(run), _correlation_answers(run.algorithm)
+    runtimes, correlations = _runtime_answers(run), _correlation_answers(run)
     return MethodSupport(method, noise, run.planned().unit, answers, adversaries, runtimes, correlations)
 
 
@@ -121,15 +121,15 @@ def _sampling_answer(run: Run, sampling: str, relation: str) -> Answer:
     return Answer("proven", AMPLIFIED if amplified else NOT_AMPLIFIED)
 
 
-def _correlation_answers(algorithm: Algorithm[Any]) -> dict[str, Answer]:
+def _correlation_answers(run: Run) -> dict[str, Answer]:
     """Whether the noise of the method can be paired between nodes, or correlated in time."""
-    refusal = algorithm.privacy.refuses_pairs
-    sums = declares(algorithm, "sums_gradients") and bool(algorithm.noise_parameters)
+    refusal = run.algorithm.privacy.refuses_pairs
+    has_noise = bool(algorithms.noise_parameters(_name(run)))
+    refused = "the method does not subtract each released gradient from the model once" if has_noise else "no noise"
+    sums = declares(run.algorithm, "sums_gradients") and has_noise
     return {
         "paired": Answer("proven", "against any coalition") if refusal is None else Answer("not applicable", refusal),
-        "correlated in time": Answer("proven", "for cyclic sampling")
-        if sums
-        else Answer("not applicable", "the method does not subtract each released gradient from the model once"),
+        "correlated in time": Answer("proven", "for cyclic sampling") if sums else Answer("not applicable", refused),
     }
 
 
