@@ -1,4 +1,4 @@
-"""Attacks on noise that is correlated in time: the guarantee holds, and too wide a correlation is found."""
+"""Attacks on noise that is correlated in time: the guarantee is not broken, and too wide a correlation is found."""
 
 import numpy as np
 import pytest

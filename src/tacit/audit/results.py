@@ -76,7 +76,7 @@ class AuditResult:
         if self.worst_point is None:
             return "There is no guarantee to test."
         if self.holds:
-            return "The guarantee holds."
+            return "This attack does not break the guarantee."
         delta, lower, guaranteed = self.worst_point
         bounds = f"ε = {rounded_up(guaranteed)} is guaranteed, but the attack shows ε ≥ {rounded_down(lower)}"
         return f"THE GUARANTEE IS BROKEN: at δ = {delta:g}, {bounds}."
