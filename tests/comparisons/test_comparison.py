@@ -2,9 +2,11 @@
 
 import json
 
+import numpy as np
 import pytest
 
-from tacit.algorithms import const_d2p
+import tacit
+from tacit.algorithms import PartPSP, const_d2p, sgp
 from tacit.comparisons import compared_methods, comparison_table, run_comparison
 from tacit.errors import TacitError
 from tacit.reports import ReportPage, write_comparison_page
@@ -21,10 +23,10 @@ def test_every_private_method_has_the_same_guarantee(tmp_path):
     comparison = run_comparison(
         ["dyn-d2p", "const-d2p", "sgp"], epsilon=2.0, delta=1e-3, seeds=2, settings=SMALL, out=tmp_path / "deep/out"
     )
-    dyn, const, sgp = comparison.rows
+    dyn, const, reference = comparison.rows
     assert 1.9 < dyn["guaranteed"] <= 2.0
     assert 1.9 < const["guaranteed"] <= 2.0
-    assert sgp["guaranteed"] is None
+    assert reference["guaranteed"] is None
     assert comparison.delta == 1e-3
     for row in comparison.rows:
         finals = [FinishedRun.read(folder).result["accuracy"] for folder in comparison.folders[row["method"]]]
@@ -136,3 +138,20 @@ def test_table_has_mean_and_deviation():
     row |= {"rounds": 1000, "bytes": 2e6, "cost_seconds": 3.0}
     expected = "| a | A | 2 | – | 50.00 ± 1.00 | 1.000 ± 0.100 | 1,000 | 2 | 3 | record, add-remove |"
     assert comparison_table([row]).splitlines()[2] == expected
+
+
+def test_an_object_without_noise_is_a_reference():
+    """Its class has parameters of noise, which this object leaves out."""
+    objects = {"reference": sgp(lr=0.5), "ours": const_d2p()}
+    reference, ours = compared_methods(objects, epsilon=1.0)
+    assert (reference.private, ours.private) == (False, True)
+    assert reference.config.privacy.epsilon is None
+    frame = tacit.compare(objects, epsilon=1.0, seeds=1, nodes=4, rounds=2)
+    assert np.isnan(frame.loc["reference", "epsilon_guaranteed"])
+    assert frame.loc["ours", "epsilon_guaranteed"] <= 1.0
+
+
+def test_the_reason_why_no_target_can_set_the_noise_is_kept():
+    unproven = PartPSP(share=1.0, sensitivity="real")
+    with pytest.raises(TacitError, match="no ε is proven for noise that is scaled to the"):
+        compared_methods({"unproven": unproven, "ours": const_d2p()}, epsilon=1.0)

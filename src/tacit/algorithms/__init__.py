@@ -3,7 +3,7 @@
 A user's own algorithm derives from `Algorithm`; it needs no registration if a config names its file.
 """
 
-from tacit.algorithms.algorithm import Algorithm, NoNoiseLevel, algorithms, scatter_nodes, select_nodes
+from tacit.algorithms.algorithm import AddsNoNoise, Algorithm, NoNoiseLevel, algorithms, scatter_nodes, select_nodes
 from tacit.algorithms.compressors import Compressor, compressors
 from tacit.algorithms.d2p import D2P, PushSumState, const_d2p, dyn_c_d2p, dyn_d2p, dyn_mu_d2p, sgp
 from tacit.algorithms.dpadmm import DPADMM
@@ -40,6 +40,7 @@ __all__ = [
     "LTADMM",
     "PEDFL",
     "SGPDP",
+    "AddsNoNoise",
     "Algorithm",
     "CertifiedSensitivity",
     "Compressor",

@@ -163,7 +163,11 @@ class Algorithm(ABC, Generic[S]):
 
     def with_noise(self, scale: Array) -> Self:
         """Return the same algorithm with its noise multipliers times `scale`, which has one entry per node."""
-        raise TacitError(f"{self.title} adds no noise: leave out privacy.epsilon, or choose a private algorithm")
+        raise AddsNoNoise(f"{self.title} adds no noise: leave out privacy.epsilon, or choose a private algorithm")
+
+
+class AddsNoNoise(TacitError):
+    """A target ε is set for an algorithm without noise."""
 
 
 class NoNoiseLevel(TacitError):

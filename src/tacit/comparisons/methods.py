@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tacit.algorithms import Algorithm, algorithms
+from tacit.algorithms import AddsNoNoise, Algorithm, algorithms
 from tacit.errors import TacitError
 from tacit.runs import PYTHON_OBJECT_PREFIX, Config, UserParts, build_algorithm, from_config
 
@@ -149,8 +149,8 @@ def _with_target(label: str, config: Config, parts: UserParts, epsilon: float, d
     private = True
     try:
         algorithm.with_noise(np.ones(1))
-    except TacitError as error:
-        if noise:  # its own noise would be shown beside methods at another ε
+    except AddsNoNoise as error:
+        if noise and type(algorithm).with_noise is Algorithm.with_noise:  # its own noise would be at another ε
             raise TacitError(
                 f"{algorithm.title} adds noise but has no with_noise, so no target ε can set it"
             ) from error
