@@ -59,6 +59,7 @@ def test_the_budget_refuses_the_third_run_before_anything_is_written(tacit):
         ended.err,
     )
     assert {path.name for path in Path("runs").iterdir()} == {"example", "example-2"}
+    assert "Secret noise: keep" not in ended.err
 
 
 def test_the_budget_is_raised_by_its_own_command_only(tacit):

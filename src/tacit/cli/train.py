@@ -96,15 +96,16 @@ def _new(path: Path | None, settings: list[str], out: Path | None, ranks: Proces
     config = Config.load(path, settings)
     refuse_graph_method(config)
     folder = out or storage.unused_folder(Path("runs"), config.name or (path.stem if path else "run"))
-    if config.noise == "secret":
-        err.print(f"Secret noise: keep {folder} private until the run has ended.", highlight=False)
     if ranks is None or ranks.is_leader:
         storage.check_new_folder(folder)
         warn_if_weak(config.privacy.epsilon)
     if ranks is not None:
         folder = Path(ranks.gather_strings(str(folder))[0])  # all ranks choose before one creates it
     with _preparing("Preparing data, graph and noise", ranks):
-        return from_config(config, ranks=ranks, out=folder, observers=_observers(ranks), secret_noise=True)
+        run = from_config(config, ranks=ranks, out=folder, observers=_observers(ranks), secret_noise=True)
+    if config.noise == "secret" and run.coordinator.is_leader:
+        err.print(f"Secret noise: keep {folder} private until the run has ended.", highlight=False)
+    return run
 
 
 def _stopped(folder: Path, extend: int, ranks: ProcessGroup | None) -> Run:
