@@ -350,7 +350,7 @@ def test_files_that_cannot_be_read_are_refused_with_one_sentence(tacit, name):
 def test_runs_that_cannot_predict_are_refused_with_one_sentence(tacit):
     Path("new.csv").write_text("1,2,3,4\n")
     ended = tacit("predict", "nowhere", "new.csv")
-    assert (ended.code, ended.err) == (2, "error: nowhere is not a run folder: it has no config.toml and history.csv\n")
+    assert (ended.code, ended.err) == (2, "error: nowhere is not a run folder: it needs config.toml and history.csv\n")
     small(algorithm={"name": "dyn-d2p", "noise_multiplier": 1.5, "share": ["0.weight"]}, out=Path("partial")).go()
     ended = tacit("predict", "partial", "new.csv")
     assert (ended.code, "no complete mean model: choose the model of one node" in ended.err) == (2, True)

@@ -45,6 +45,15 @@ def test_writes_graphs_result_ledger_and_report(tacit, files, tmp_path):
     assert "http://" not in page.split("<script>")[0]
 
 
+@pytest.mark.parametrize("command", ["verify", "report"])
+def test_commands_for_training_runs_refuse_the_folder_with_the_reason(tacit, files, command):
+    assert tacit("learn-graph", *files, "--epsilon", "2", "--clip", "20", "--out", "out").code == 0
+    ended = tacit(command, "out")
+    assert ended.code == 2
+    assert ended.out == ""
+    assert ended.err == "error: out contains learned graphs: only the folders of training runs can be verified\n"
+
+
 def test_output_without_privacy(tacit, files):
     ended = tacit("learn-graph", *files, "--method", "igl")
     assert ended.code == 0

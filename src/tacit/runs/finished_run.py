@@ -59,8 +59,9 @@ class FinishedRun(EvaluatedRun):
         Raises:
             TacitError: The folder contains no run, the run has not ended, or a file cannot be read.
         """
+        storage.refuse_learned_graphs(folder)
         if not (folder / CONFIG_FILE).is_file() or not (folder / HISTORY_FILE).is_file():
-            raise TacitError(f"{folder} is not a run folder: it has no {CONFIG_FILE} and {HISTORY_FILE}")
+            raise TacitError(f"{folder} is not a run folder: it needs {CONFIG_FILE} and {HISTORY_FILE}")
         require_files(folder, RESULT_FILE)
         result = storage.read_table(folder / RESULT_FILE)
         try:

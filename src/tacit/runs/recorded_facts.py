@@ -80,8 +80,11 @@ class RecordedFacts(_Recorded):
         Raises:
             TacitError: The ledger has none, or they are not valid.
         """
+        facts = ledger.facts.read()
+        if not facts:
+            raise TacitError(f"{where} does not record to which run it belongs")
         try:
-            return cls.model_validate(ledger.facts.read())
+            return cls.model_validate(facts)
         except ValidationError as error:
             if error.errors()[0]["loc"] == ("format",):
                 raise TacitError(f"{where} was written by another version of Tacit, which can use it") from None

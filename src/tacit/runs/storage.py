@@ -114,6 +114,17 @@ def write_models(path: Path, models: Tensor) -> None:
     write(path, safetensors.torch.save({"models": models.contiguous()}))
 
 
+def refuse_learned_graphs(folder: Path) -> None:
+    """Raise a TacitError if `folder` was written by `tacit learn-graph` or by a site that learns a graph."""
+    if not (folder / CONFIG_FILE).exists() and (folder / RESULT_FILE).is_file():
+        try:
+            result = read_table(folder / RESULT_FILE)
+        except (TacitError, RecursionError):  # someone may have changed it
+            return
+        if {"clients", "vertices"} <= set(result):
+            raise TacitError(f"{folder} contains learned graphs: only the folders of training runs can be verified")
+
+
 def read_table(path: Path) -> dict[str, Any]:
     """The content of a TOML or JSON file that contains one table."""
     try:

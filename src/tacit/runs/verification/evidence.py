@@ -81,6 +81,7 @@ class Evidence:
         files = (storage.CONFIG_FILE, storage.LEDGER_FILE, storage.RESULT_FILE, storage.HISTORY_FILE)
         if not any((folder / name).exists() for name in files):
             raise TacitError(f"{folder} is not a run folder: it has no {storage.LEDGER_FILE}")
+        storage.refuse_learned_graphs(folder)
         paths = storage.ledger_files(folder)
         findings.expect((folder / storage.LEDGER_FILE) in paths, f"{storage.LEDGER_FILE} is missing")
         ledgers = [read_file(findings, path, partial(_read_ledger, folder)) for path in paths]
