@@ -55,7 +55,7 @@ def test_a_draft_from_names_has_no_value_of_a_record(tacit, csv):
     lines = ended.out.splitlines()
     assert 'patient_id = "drop"  # the name suggests an identifier' in lines
     assert 'letter = "drop"  # the name suggests free text' in lines
-    assert "# age = { range = [LOW, HIGH] }  # replace by public knowledge" in lines
+    assert "# age = { range = [LOW, HIGH] }  # if it contains numbers; replace by public knowledge" in lines
     assert '# sex = { categories = ["FIRST", "SECOND"] }  # replace by public knowledge' in lines
     assert any(line.startswith('# admission_date = { date = ["FIRST", "LAST"] }') for line in lines)
     assert any(line.startswith('# outcome = { label = ["FIRST", "SECOND"] }  # the target') for line in lines)

@@ -188,9 +188,8 @@ class GrpcTransport(Transport):
         if accepted:
             try:
                 await self._use(self._incoming, peer, context.read, context.write, [])
-            finally:  # gRPC does not report the cause
-                limit = self._max_bytes
-                log.info("connection ended (a message over %d bytes would end it)", limit, extra={"peer": peer})
+            finally:
+                log.info("connection ended", extra={"peer": peer})
 
     # Connections that this site opens
 

@@ -13,11 +13,12 @@ from tacit.tasks.inspection.toml_text import inline, key_text
 
 Role = Literal["label", "target"]
 REPLACE = "replace by public knowledge"
+_UNKNOWN_TYPE = "if it contains numbers"
 _IDENTIFIER = "the name suggests an identifier"
 _DATES = {"date", "day", "time", "datetime", "timestamp", "dob", "birthday", "birthdate"}
 _FREE_TEXTS = {"note", "notes", "comment", "comments", "remark", "remarks", "text", "freetext", "description", "letter"}
 _CATEGORIES = {"sex", "gender", "type", "status", "category", "group", "class", "ward", "department", "diagnosis"}
-_CATEGORIES |= {"region", "country", "city", "colour", "color"}
+_CATEGORIES |= {"region", "country", "city", "colour", "color", "clinic", "hospital", "centre", "center", "site"}
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _TEMPLATES = {
     "label": '{ label = ["FIRST", "SECOND"] }',
@@ -88,8 +89,9 @@ def draft_from_name(name: str, stored: ColumnType | None, role: Role | None) -> 
         return ColumnDraft(name, {"categories": [False, True]}, "")
     if stored == "date" or (stored is None and looks_like_date(name)):
         return template(name, "date", f'{REPLACE}, such as "2015-01-31"')
-    category = stored == "text" or (stored is None and bool(_words(name) & _CATEGORIES))
-    return template(name, "text" if category else "number", REPLACE)
+    if stored == "text" or (stored is None and _words(name) & _CATEGORIES):
+        return template(name, "text", REPLACE)
+    return template(name, "number", REPLACE if stored == "number" else f"{_UNKNOWN_TYPE}; {REPLACE}")
 
 
 def draft_without_cells(name: str, stored: ColumnType | None) -> ColumnDraft | None:
