@@ -1,7 +1,6 @@
 """Sites with paired noise: the run of the simulation with a seed; with real keys, noise that cancels in the sum."""
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,7 @@ import torch
 
 from tacit.errors import TacitError
 from tacit.privacy import KeyedPairNoise, Paired
-from tacit.runs import Config, from_config, verify
+from tacit.runs import Config, verify
 from tacit.sites import grpc_transport, membership, outbox
 from tacit.sites.build import build_site
 from tacit.sites.setup import create_network
@@ -18,8 +17,7 @@ from tacit.tasks import Clip
 
 from .paired_sites import DYN_PAIRED, PAIRED, THREE, change_network, load
 from .site_networks import LossyTransport, create_node, create_site_files, run_nodes, total_mass
-from .six_sites import SITES, create_six_sites, stack_models
-from .test_sites_match_simulation import InterruptAfter
+from .six_sites import SITES, create_six_sites, run_beside_simulation, run_with_an_interrupted_site
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -40,12 +38,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_models_equal_those_of_the_simulation(tmp_path, case):
-    config, files = create_six_sites(tmp_path, **CASES[case])
-    nodes = [create_node(file) for file in files]
-    results = run_nodes(nodes)
-    simulated = from_config(config).go()
-    assert simulated.models.abs().max() > 1e-3
-    torch.testing.assert_close(stack_models(nodes), simulated.models, rtol=0, atol=1e-6)
+    nodes, results, simulated = run_beside_simulation(tmp_path, **CASES[case])
     for node in nodes:
         (first, *_) = node.parts.ledger.releases()
         assert isinstance(first.mechanism, Paired)
@@ -55,15 +48,7 @@ def test_models_equal_those_of_the_simulation(tmp_path, case):
 
 
 def test_interrupted_site_resumes(tmp_path):
-    config, files = create_six_sites(tmp_path, **DYN_PAIRED)
-    nodes = [create_node(file, observers=[InterruptAfter(3)] if file is files[2] else []) for file in files]
-    with ThreadPoolExecutor(SITES) as pool:
-        jobs = [pool.submit(node.go) for node in nodes]
-        assert jobs[2].result()["stopped"] == "stopped by hand after 3 of 6 rounds"
-        nodes[2] = create_node(files[2])
-        jobs[2] = pool.submit(nodes[2].go)
-        assert {job.result()["rounds"] for job in jobs} == {6}
-    torch.testing.assert_close(stack_models(nodes), from_config(config).go().models, rtol=0, atol=1e-6)
+    run_with_an_interrupted_site(tmp_path, **DYN_PAIRED)
 
 
 def first_noise(files):

@@ -1,19 +1,26 @@
 """Six sites with real connections compute the models of the simulation, also if one of them is interrupted."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 import torch
 
 from tacit.graph_learning import PPGL, GraphLearner
-from tacit.runs import Observer, from_config
 from tacit.sites.build import build_site
 from tacit.sites.node import Node
 from tacit.sites.site_config import SiteConfig
 
 from .site_networks import create_node, create_site_files, run_nodes
-from .six_sites import BASE, DIRECTED, DYN_D2P, SITES, TARGET, create_six_sites, stack_models
+from .six_sites import (
+    BASE,
+    DIRECTED,
+    DYN_D2P,
+    SITES,
+    TARGET,
+    create_six_sites,
+    run_beside_simulation,
+    run_with_an_interrupted_site,
+    stack_models,
+)
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -48,12 +55,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_models_equal_those_of_the_simulation(tmp_path, case):
-    config, files = create_six_sites(tmp_path, **CASES[case])
-    nodes = [create_node(file) for file in files]
-    results = run_nodes(nodes)
-    simulated = from_config(config).go()
-    assert simulated.models.abs().max() > 1e-3
-    torch.testing.assert_close(stack_models(nodes), simulated.models, rtol=0, atol=1e-6)
+    nodes, results, simulated = run_beside_simulation(tmp_path, **CASES[case])
     assert {result["rounds"] for result in results} == {6}
     assert {result["stopped"] for result in results} == {None}
     for node in nodes:
@@ -79,32 +81,10 @@ def test_learned_graph_equals_that_of_the_simulation(tmp_path):
     torch.testing.assert_close(graphs, learner.run_.graphs, rtol=0, atol=1e-6)
 
 
-class InterruptAfter(Observer):
-    """Raises as Ctrl-C does, after a number of rounds."""
-
-    def __init__(self, rounds):
-        self._rounds = rounds
-
-    def on_round(self, run):
-        if run.t == self._rounds:
-            raise KeyboardInterrupt
-
-
 @pytest.mark.parametrize("case", ["sgp", "lt-admm-dp", "const-d2p, options", "correlated in time"])
 def test_interrupted_site_resumes(tmp_path, case):
     """The other sites wait for it, and the models are those of an uninterrupted run."""
-    config, files = create_six_sites(tmp_path, **CASES[case])
-    nodes = [create_node(file, observers=[InterruptAfter(3)] if file is files[2] else []) for file in files]
-    with ThreadPoolExecutor(SITES) as pool:
-        jobs = [pool.submit(node.go) for node in nodes]
-        assert jobs[2].result()["stopped"] == "stopped by hand after 3 of 6 rounds"
-        nodes[2] = create_node(files[2])
-        releases = len(nodes[2].parts.ledger)
-        jobs[2] = pool.submit(nodes[2].go)
-        results = [job.result() for job in jobs]
-    assert {result["rounds"] for result in results} == {6}
-    simulated = from_config(config).go()
-    torch.testing.assert_close(stack_models(nodes), simulated.models, rtol=0, atol=1e-6)
+    nodes, releases = run_with_an_interrupted_site(tmp_path, **CASES[case])
     assert all(node.status().missed == 0 for node in nodes)
     assert len(nodes[2].parts.ledger) == 2 * releases
 
