@@ -39,7 +39,7 @@ def audit_sections(run: RunRecord) -> list[AuditSection]:
     """One section per kind of audit in the run's folder."""
     trials, one_run, sections = run.audits.trials, run.audits.one_run, []
     if trials is not None:
-        about = "the method, in many small networks"
+        about = f"the method over {_rounds(trials)}, in many small networks"
         sections.append(_section("audit", "Audit of the method", about, _attacked_method(run, trials), trials))
     if one_run is not None:
         about = "the whole config, run once more with canary records"
