@@ -133,7 +133,8 @@ def solve_pairs(multipliers: Array, sensitivity: Array, edges: Edges, colluders:
     """Return the least noise with which every node has its noise multiplier against any `colluders` other nodes.
 
     Nodes that need the same protection get the same own noise, as in c = (1 + r) / (1 + r (n − t)) for a complete key
-    graph. Nodes that need less add less, but at least 1/4096 of the largest noise (`MAX_SPREAD`). The scales are rounded up, so that all machines find the same numbers.
+    graph. Nodes that need less add less, but at least 1/4096 of the largest noise (`MAX_SPREAD`). The scales are
+    rounded up, so that all machines find the same numbers.
 
     Args:
         multipliers: (N,) noise multiplier that each node needs, as from independent noise.
