@@ -128,6 +128,67 @@ def test_unequal_nodes_get_what_each_of_them_needs():
         assert (solved.own <= 1.001 * multipliers * sensitivity / (multipliers * sensitivity).min() * 10).all()
 
 
+@pytest.mark.parametrize(
+    ("sensitivity", "ratio", "edges"),
+    [
+        ([1.0, 1e-5, 1e-5, 1e-5], 3.0, None),
+        ([1.0, 0.01, 0.01, 0.01], 1e6, None),
+        ([1.0, 1e-5, 1e-5, 1e-5], 1e6, None),
+        ([1.0, 1e-8, 1e-8, 1e-8], 1e6, [[0, 1], [1, 2], [2, 3], [0, 3]]),
+        ([1.0, 1e-8, 1e-3, 1e-8], 1e-6, [[0, 1], [1, 2], [2, 3]]),
+    ],
+)
+def test_very_unequal_nodes_and_ratios_have_all_the_noise_that_is_accounted(sensitivity, ratio, edges):
+    """The grid is that of the least noise. Floats have too few bits for noise that is a million times larger."""
+    pairs = plan(4, sensitivity=np.array(sensitivity), ratio=ratio, edges=None if edges is None else np.array(edges))
+    assert (pairs.multipliers() >= 2.0).all()
+    value = bounded(torch.zeros(4, 20_000), sensitivity=sensitivity)
+    released = Paired(pairs, np.arange(4)).release(value).double()
+    found, stated = np.cov(released.numpy()), pairs.covariance()
+    assert found.diagonal() == pytest.approx(stated.diagonal(), rel=0.06)
+    whitening = np.linalg.inv(np.linalg.cholesky(stated))
+    assert whitening @ found @ whitening.T == pytest.approx(np.eye(4), abs=0.06)
+
+
+def test_scales_that_floats_cannot_hold_together_are_refused():
+    pairs = PairPlan(np.array([1.0, 1e5, 1e5]), 1e5, np.ones(3), complete(3), 1)
+    with pytest.raises(TacitError, match="noise of 100000 is too large beside the least noise 1"):
+        Paired(pairs, np.arange(3)).release(bounded(torch.zeros(3, 4), sensitivity=[1.0] * 3))
+
+
+def test_values_that_are_too_large_are_bounded_before_the_noise_is_added():
+    """A bound on the noised value would take away own noise, while the noise of pairs is not in it yet."""
+    pairs = plan(3)
+    exact = torch.tensor([[1e9], [math.inf], [-1e9]]).repeat(1, 5000)
+    released = Paired(pairs, np.arange(3)).release(bounded(exact, sensitivity=[0.5] * 3)).double()
+    spread = released.sum(0).std()  # the noise of pairs cancels in the sum
+    assert spread == pytest.approx(math.sqrt((pairs.own**2).sum()), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"edges": [[0, 1], [0, 1], [1, 2]]}, "each pair of two different nodes once"),
+        ({"edges": [[1, 0], [1, 2]]}, "smaller id first"),
+        ({"edges": [[0, 0]]}, "two different nodes"),
+        ({"edges": [[0, 3]]}, "from 0 to 2"),
+        ({"edges": [[-1, 2]]}, "from 0 to 2"),
+        ({"own": [1.0, 0.0, 1.0]}, "positive and finite"),
+        ({"own": [1.0, math.nan, 1.0]}, "positive and finite"),
+        ({"sensitivity": [1.0, -1.0, 1.0]}, "positive and finite"),
+        ({"sensitivity": [1.0, 1.0]}, "3 nodes"),
+        ({"pair": math.inf}, "positive and finite"),
+        ({"colluders": 3}, "from 0 to 2"),
+    ],
+)
+def test_plans_that_cannot_be_are_refused(change, message):
+    """Also those in a ledger that someone has changed: an edge twice looks like a complete key graph."""
+    parts = {"own": [1.0] * 3, "pair": 2.0, "sensitivity": [1.0] * 3, "edges": [[0, 1], [1, 2]], "colluders": 1}
+    own, pair, sensitivity, edges, colluders = {**parts, **change}.values()
+    with pytest.raises(TacitError, match=message):
+        PairPlan(np.array(own), pair, np.array(sensitivity), np.array(edges), colluders)
+
+
 def test_more_colluders_learn_more():
     solved = plan(10, multiplier=2.0, colluders=3)
     against = np.array([solved.multipliers(k)[0] for k in range(10)])

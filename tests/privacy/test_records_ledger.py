@@ -17,6 +17,7 @@ from tacit.privacy import (
     Gaussian,
     Ledger,
     Noise,
+    Paired,
     Privacy,
     RecordsLedger,
     Release,
@@ -24,6 +25,7 @@ from tacit.privacy import (
     Sampling,
     epsilon,
     joint_epsilon,
+    solve_pairs,
 )
 
 DELTA = 1e-5
@@ -417,3 +419,33 @@ def test_the_id_of_a_run_does_not_reveal_its_noise_key():
     assert noise.fingerprint == Noise.from_key(bytes(range(32))).fingerprint
     assert noise.fingerprint != Noise.from_key(bytes(32)).fingerprint
     assert bytes(range(32)).hex() not in noise.fingerprint
+
+
+def paired_plan(colluders, *, nodes=6):
+    edges = np.array([(a, b) for b in range(nodes) for a in range(b)])
+    pairs = solve_pairs(np.full(nodes, 3.0), np.ones(nodes), edges, colluders, 3.0)
+    drawn = Sampling("none", np.ones(nodes), "add-remove")
+    return pairs, [Release(t, "gradient", Paired(pairs, np.arange(nodes)), drawn) for t in range(4)]
+
+
+@pytest.mark.parametrize("order", [(0, 2), (2, 0)])
+def test_the_total_of_paired_noise_holds_against_the_colluders_of_every_run(order):
+    """The colluders of one run have kept its messages, and so have those of the other."""
+    plans = [paired_plan(colluders) for colluders in order]
+    for _, lines in plans:
+        run = SecretRun(lines).release()
+        run.end()
+    total = RecordsLedger().total(run.reservation._run, DELTA)
+    exact = [[replace(line, mechanism=Gaussian(pairs.multipliers(2))) for line in lines] for pairs, lines in plans]
+    assert total.epsilon == pytest.approx(joint_epsilon(exact, DELTA))
+    assert total.epsilon > 1.1 * joint_epsilon([lines for _, lines in plans], DELTA)
+    assert total.colluders == 2
+    assert run.reservation.stated(Privacy(1.0, None, DELTA)).total == total.epsilon
+
+
+def test_a_budget_counts_earlier_runs_against_the_colluders_of_a_new_one():
+    (_, few), (_, more) = paired_plan(0), paired_plan(4)
+    both = joint_epsilon([few, more], DELTA)
+    SecretRun(few, budget=1.1 * both).release().end()
+    with pytest.raises(BudgetExceeded):
+        SecretRun(more, budget=1.1 * both).release()

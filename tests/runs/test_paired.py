@@ -1,6 +1,7 @@
 """Runs with paired noise: the target ε, key graphs, refusals, and the same run from checkpoint and folder."""
 
 import copy
+import json
 
 import networkx as nx
 import numpy as np
@@ -9,10 +10,11 @@ import torch
 
 from tacit.errors import TacitError
 from tacit.graphs import graphs
-from tacit.privacy import Paired, against_colluders
+from tacit.privacy import Eavesdropper, Paired, against_colluders
 from tacit.runs import EXAMPLE_CONFIG, Config, from_config
 from tacit.runs.key_graph import key_edges
 from tacit.runs.verification import verify
+from tacit.runs.verification.rebuilt_run import RebuiltRun
 
 QUICK = {"rounds": 6, "graph": {"name": "one-peer-exponential", "nodes": 6}, "algorithm": "const-d2p"}
 
@@ -109,6 +111,19 @@ def test_verify_finds_a_ledger_with_other_pairs(tmp_path, monkeypatch):
     (tmp_path / "run" / "ledger.sqlite").write_bytes((tmp_path / "other" / "ledger.sqlite").read_bytes())
     assert verify(tmp_path / "run").differences
     assert other.privacy.guaranteed == pytest.approx(run.privacy.guaranteed, rel=1e-3)
+
+
+def test_a_ledger_alone_gives_adversary_and_curve(tmp_path, monkeypatch):
+    """Also where the run cannot be rebuilt, result.json cannot state more colluders than the ledger."""
+    out = tmp_path / "run"
+    from_config(config(colluders=2), out=out).go()
+    monkeypatch.setattr(RebuiltRun, "build", lambda evidence: "there is no reason")
+    assert not verify(out).differences
+    result = json.loads((out / "result.json").read_text())
+    for key, value in {"adversary": Eavesdropper(3).title, "against_colluders": [0.1] * 6}.items():
+        changed = {**result, "privacy": {**result["privacy"], key: value}}
+        (out / "result.json").write_text(json.dumps(changed))
+        assert any(f"privacy: {key} is" in each for each in verify(out).differences)
 
 
 def test_key_graphs(tmp_path):

@@ -35,11 +35,12 @@ def budget(
         rows: list[dict[str, Any]] = [{"title": r.title, "started": r.started, "ended": r.ended} for r in runs]
         stored = None if limit is None else {"epsilon": limit.epsilon, "delta": limit.delta}
         facts = {"population": population, "runs": rows, "budget": stored, "delta": delta}
-        print_json({**facts, "total": total.epsilon, "total_reason": total.reason})
+        print_json({**facts, "total": total.epsilon, "total_reason": total.reason, "colluders": total.colluders})
         return
     for run in runs:
         state = "ended" if run.ended else "not ended, counted as planned"
         print_line(f"{run.started}: {run.title} ({state})")
     spent = f"none, because {total.reason}" if total.epsilon is None else f"ε = {rounded_up(total.epsilon)}"
-    print_line(f"Total of {total.runs} run{'' if total.runs == 1 else 's'}: {spent}, δ = {delta:g}")
+    against = f", against an adversary with {total.colluders} colluding nodes" if total.colluders else ""
+    print_line(f"Total of {total.runs} run{'' if total.runs == 1 else 's'}: {spent}, δ = {delta:g}{against}")
     print_line("Budget: none" if limit is None else f"Budget: ε = {limit.epsilon:g}, δ = {limit.delta:g}")

@@ -32,6 +32,11 @@ def against_colluders(releases: Iterable[Release], delta: float) -> list[float] 
 
 def epsilons_against(releases: Sequence[Release], delta: float, colluders: int) -> Array:
     """Return ε of every hosted node (n,) against any coalition of so many nodes."""
+    return guarantee(releases_against(releases, colluders), delta)
+
+
+def releases_against(releases: Iterable[Release], colluders: int) -> list[Release]:
+    """Return the releases with independent noise that protects as paired noise does against so many colluders."""
     seen: dict[int, tuple[Paired, Gaussian]] = {}  # most releases share their mechanism
 
     def independent(release: Release) -> Release:
@@ -42,4 +47,9 @@ def epsilons_against(releases: Sequence[Release], delta: float, colluders: int) 
             seen[id(paired)] = paired, Gaussian(paired.against(colluders))
         return replace(release, mechanism=seen[id(paired)][1])
 
-    return guarantee([independent(release) for release in releases], delta)
+    return [independent(release) for release in releases]
+
+
+def planned_colluders(releases: Iterable[Release]) -> int:
+    """Return the largest number of colluders for which paired noise was planned; 0 without any."""
+    return max((each.mechanism.plan.colluders for each in releases if isinstance(each.mechanism, Paired)), default=0)

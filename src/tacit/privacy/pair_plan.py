@@ -22,6 +22,12 @@ _STEPS = 200  # of the search for unequal nodes; equal ones need one
 _LEAST_OWN = 0.05  # own variance relative to what the node needs: nobody depends on the others' noise alone
 _BITS = 20  # to which scales are rounded up, so that every machine finds the same ones
 _MARGIN = 1 - 1e-8  # more than the rounding of factors takes away
+MAX_SPREAD = 4096.0
+"""The largest noise of a node or a pair, relative to the least noise of a node.
+
+All noise is rounded to the grid of the least noise. Beyond 131,072 times the least noise, floats of 32 bits are coarser
+than this grid, and noise would be cut off. Normal numbers reach 9.3 standard deviations.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +51,21 @@ class PairPlan:
     edges: Edges
     colluders: int
     _cache: dict[int, Array] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        """Raise TacitError if the plan cannot be, as in a ledger that was changed."""
+        scales = np.concatenate([self.own, self.sensitivity, [self.pair]])
+        low, high = self.edges.T
+        if len(self.sensitivity) != self.nodes:
+            raise TacitError(f"A plan of {self.nodes} nodes has {len(self.sensitivity)} sensitivities")
+        if not ((scales > 0) & np.isfinite(scales)).all():
+            raise TacitError("Scales and sensitivities of paired noise must be positive and finite")
+        if not 0 <= self.colluders < self.nodes:
+            raise TacitError(f"The number of colluders must be from 0 to {self.nodes - 1}, got {self.colluders}")
+        if not ((low >= 0) & (high < self.nodes)).all():
+            raise TacitError(f"Keys of paired noise must belong to nodes from 0 to {self.nodes - 1}")
+        if not (low < high).all() or len(np.unique(low * self.nodes + high)) < len(low):
+            raise TacitError("Keys of paired noise must have each pair of two different nodes once, smaller id first")
 
     @property
     def nodes(self) -> int:
@@ -112,7 +133,8 @@ def solve_pairs(multipliers: Array, sensitivity: Array, edges: Edges, colluders:
     """Return the least noise with which every node has its noise multiplier against any `colluders` other nodes.
 
     Nodes that need the same protection get the same own noise, as in c = (1 + r) / (1 + r (n − t)) for a complete key
-    graph. Nodes that need less add less. The scales are rounded up, so that all machines find the same numbers.
+    graph. Nodes that need less add less, but at least 1/4096 of the largest noise (`MAX_SPREAD`). The scales are
+    rounded up, so that all machines find the same numbers.
 
     Args:
         multipliers: (N,) noise multiplier that each node needs, as from independent noise.
@@ -138,6 +160,7 @@ def solve_pairs(multipliers: Array, sensitivity: Array, edges: Edges, colluders:
         if np.abs(change - 1).max() < 1e-6:
             break
     kappa = float(np.sqrt(ratio * own.mean()))
+    own = np.maximum(own, max(own.max(), kappa**2) * (1.01 / MAX_SPREAD) ** 2)
     least = least_variances(np.sqrt(own), kappa, edges, colluders)
     enough = np.sqrt((needed / least).max()) / _MARGIN**2  # the search is not exact: all scales times this are
     return PairPlan(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from tacit.errors import BudgetExceeded, TacitError
 from tacit.privacy.accounting import joint_epsilon
 from tacit.privacy.budget import Budget
+from tacit.privacy.colluders import planned_colluders, releases_against
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.release import Release
 from tacit.privacy.statement import no_guarantee_reason, rounded_up
@@ -18,11 +19,15 @@ _UNKNOWN = "a run that plans no releases, or did not follow its plan, has not en
 
 
 class RecordsTotal(NamedTuple):
-    """ε of all runs on the same records together. It is None if there is no total, and `reason` says why."""
+    """ε of all runs on the same records together. It is None if there is no total, and `reason` says why.
+
+    It holds against any coalition of `colluders` nodes: the largest number of any run with paired noise.
+    """
 
     epsilon: float | None
     runs: int
     reason: str | None = None
+    colluders: int = 0
 
 
 class RecordedRun(NamedTuple):
@@ -96,7 +101,11 @@ def is_planned(planned: Mapping[tuple[int, str], Release], release: Release) -> 
 
 
 def total_of_runs(runs: Sequence[RecordedRun], delta: float) -> RecordsTotal:
-    """Return ε of all `runs` together: one joint accounting, and no sum of their ε."""
+    """Return ε of all `runs` together: one joint accounting, and no sum of their ε.
+
+    Runs with paired noise may be planned for different numbers of colluders. All of them are accounted against the
+    largest number, so that the total holds against the adversary of every run.
+    """
     released = [run.releases for run in runs if run.releases]
     kinds = sorted({f"{line.unit}, {line.sampling.relation}" for lines in released for line in lines[:1]})
     reason = next((run.reason for run in runs if run.reason), None)
@@ -106,13 +115,14 @@ def total_of_runs(runs: Sequence[RecordedRun], delta: float) -> RecordsTotal:
         reason = f"the runs protect different things ({'; '.join(kinds)})"
     if reason:
         return RecordsTotal(None, len(runs), reason)
+    colluders = max(map(planned_colluders, released), default=0)
     try:
-        epsilon = joint_epsilon(released, delta)
+        epsilon = joint_epsilon([releases_against(lines, colluders) for lines in released], delta)
     except TacitError as error:
         return RecordsTotal(None, len(runs), str(error))
     if math.isinf(epsilon):
         return RecordsTotal(None, len(runs), no_guarantee_reason(line for lines in released for line in lines))
-    return RecordsTotal(epsilon, len(runs))
+    return RecordsTotal(epsilon, len(runs), colluders=colluders)
 
 
 def check_budget(budget: Budget, past: Sequence[RecordedRun], planned: RecordedRun) -> None:

@@ -112,7 +112,7 @@ class Reservation:
         """Return the statement with the total of all runs, once the run has ended."""
         if self._total is None:
             return privacy
-        total, runs, reason = self._total
+        total, runs, reason, _ = self._total
         return replace(privacy, total=total, runs=runs, total_reason=reason)
 
     def _note_exact_value(self, use: ExactUse) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from tacit.privacy import FALSE_ALARMS, Privacy, detection_bound, guess_bound, rounded_up
 from tacit.reports.release_summary import ReleaseSummary
@@ -88,9 +88,16 @@ def limitations(run: RunRecord) -> list[str]:
         *(["A person with k records has up to k times this ε, at a larger δ."] if privacy.unit == "record" else []),
         *([local] if run.config.get("algorithm", {}).get("share") else []),
         several_runs_limitation(privacy, "records"),
-        "A node is protected by its own noise. A node that does not follow the method is not protected.",
+        _whose_noise(run.config) + " A node that does not follow the method is not protected.",
         f"Facts about the population can be learned with or without any one {privacy.unit}.",
     ]
+
+
+def _whose_noise(config: Mapping[str, Any]) -> str:
+    """Which noise protects a node."""
+    if config.get("privacy", {}).get("noise") == "paired":
+        return "A node is protected by its own noise, and by noise that it shares with nodes that do not collude."
+    return "A node is protected by its own noise."
 
 
 def several_runs_limitation(privacy: Privacy, records: str) -> str:

@@ -14,12 +14,13 @@ from tacit.privacy.bounded import Bounded
 from tacit.privacy.mechanisms.base import LedgerFields, Mechanism, mechanisms
 from tacit.privacy.mechanisms.gaussian import Gaussian
 from tacit.privacy.mechanisms.loss import Array, PrivacyLoss
-from tacit.privacy.pair_plan import PairPlan
+from tacit.privacy.pair_plan import MAX_SPREAD, PairPlan
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 _TOLERANCE = 1 + 1e-9  # the multipliers of a plan are rounded down by more
+_MAX_VALUE = 2.0**16  # relative to the least noise: with MAX_SPREAD and 9.3 standard deviations, floats are fine enough
 
 
 @mechanisms.register("paired")
@@ -47,7 +48,9 @@ class Paired(Mechanism):
     Rounding: Z and R are rounded to one public grid, which is at least 64 times finer than every s_i. Sums of multiples
     of the grid step are exact in double precision, so the noise of pairs cancels exactly. A rounded Gaussian is
     distributed on the grid like a Gaussian plus an independent uniform variable, to far more than 30 digits, so it
-    protects no less.
+    protects no less. No noise is cut off: the scales of a plan differ by at most `MAX_SPREAD`, and coordinates of a
+    value beyond 65,536 times the least noise are replaced by this bound before noise is added. That moves no two values
+    further apart. A bound on the value with its own noise would not do: the noise of pairs is not in it yet.
 
     Args:
         plan: The public scales, keys and sensitivities of all nodes.
@@ -118,12 +121,20 @@ class Paired(Mechanism):
                 f'"{bounded.purpose}" of node {nodes[row]} has sensitivity {bounded.sensitivity[row]:.6g}, but its '
                 f"paired noise was planned for {planned[row]:.6g}"
             )
+        largest, least = max(self.pair, self.own.max()), self.own.min()
+        if largest > MAX_SPREAD * least:
+            raise TacitError(
+                f"Paired noise of {largest:g} is too large beside the least noise {least:g} of a node: it must be at "
+                f"most {MAX_SPREAD:g} times as large"
+            )
         return self.own[nodes]
 
     def add_noise(self, value: Tensor, scale: Array, bounded: Bounded, *, strict: bool = True) -> None:
         context, step = bounded.context, bounded.step
         finest = float(self.own.min())  # one grid for all nodes and pairs
         own = f"noise/{bounded.purpose}"
+        if strict:
+            value.clamp_(-_MAX_VALUE * finest, _MAX_VALUE * finest)
         context.noise.gaussian_(value, scale, own, self.nodes, step, strict=strict, grid_scale=finest)
         pairs = context.pair_noise
         value.copy_(pairs.sum(self.plan, self.nodes, bounded.purpose, step, self.pair, finest, like=value).add_(value))

@@ -9,7 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from tacit.privacy import Array, Privacy, guarantee, ledger_guarantee
+from tacit.privacy import (
+    Array,
+    Eavesdropper,
+    Paired,
+    Privacy,
+    against_colluders,
+    guarantee,
+    ledger_guarantee,
+)
 from tacit.runs.verification.evidence import Evidence, LedgerEvidence
 from tacit.runs.verification.rebuilt_run import RebuiltRun, largest
 
@@ -47,7 +55,9 @@ class AccountedPrivacy:
         first = next((part.releases[0] for part in self._parts if part.releases), None)
         if first is not None:
             self.statement |= {"relation": first.sampling.relation, "unit": first.unit}
-        if rebuilt is not None:
+        if rebuilt is None:
+            self.statement |= _paired_statement(evidence)
+        else:
             known = {key: value for key, value in _worst(statements).as_dict().items() if key not in _OF_ALL_RUNS}
             self.statement = {**known, **self.statement}
 
@@ -72,6 +82,33 @@ def _of_nodes(spent: Array, part: LedgerEvidence) -> Array:
 
 
 def _worst(statements: Sequence[Privacy]) -> Privacy:
-    """The statement of the first process, with the largest claim and the worst single round of all."""
+    """The statement of the first process, with the largest claim, worst single round and ε against colluders of all."""
     claimed, per_round = [each.claimed for each in statements], [each.per_round for each in statements]
-    return replace(statements[0], claimed=largest(claimed), per_round=largest(per_round))
+    return replace(
+        statements[0],
+        claimed=largest(claimed),
+        per_round=largest(per_round),
+        against_colluders=_worst_curve([each.against_colluders for each in statements]),
+    )
+
+
+def _worst_curve(curves: Sequence[list[float] | None]) -> list[float] | None:
+    """The largest ε of all processes against every number of colluders."""
+    known = [curve for curve in curves if curve is not None]
+    return [max(each) for each in zip(*known, strict=True)] if known else None
+
+
+def _paired_statement(evidence: Evidence) -> dict[str, Any]:
+    """Adversary and curve of paired noise, from the ledgers alone; empty for other noise.
+
+    A run that has stopped early states no curve.
+    """
+    releases = [each for part in evidence.ledgers for each in part.releases]
+    planned = {each.mechanism.plan.colluders for each in releases if isinstance(each.mechanism, Paired)}
+    if not planned:
+        return {}
+    stated = {"adversary": Eavesdropper(min(planned)).title}
+    if "against_colluders" not in ((evidence.result or {}).get("privacy") or {}):
+        return stated
+    curves = [against_colluders(part.releases, evidence.facts.delta) for part in evidence.ledgers]
+    return {**stated, "against_colluders": _worst_curve(curves)}

@@ -128,7 +128,8 @@ def _alike(one: Release, other: Release) -> bool:
     if one.mechanism.name == "paired":  # its multipliers are those against one number of colluders only
         stored = [each.mechanism.to_ledger(len(each.rates)) for each in (one, other)]
         pairs += [(stored[0][key], stored[1][key]) for key in stored[0]]
-    return all(np.allclose(*pair, rtol=_TOLERANCE, atol=0.0, equal_nan=True) for pair in pairs)
+    shapes = all(np.shape(first) == np.shape(second) for first, second in pairs)
+    return shapes and all(np.allclose(*pair, rtol=_TOLERANCE, atol=0.0, equal_nan=True) for pair in pairs)
 
 
 def _own_part(config: Mapping[str, Any]) -> str:
