@@ -156,6 +156,30 @@ class DropoutKeys(ConfigSection):
     drop_seed: int = Field(default=0, ge=0, description="seed of the failures")
 
 
+class FeatureKeys(ConfigSection):
+    """Keys of [data] for every data set: features, by which each record is replaced before training.
+
+    No record shapes them: see docs/features.md.
+    """
+
+    features: tuple[str, ...] | None = Field(
+        default=None,
+        min_length=1,
+        description="features of each record: names that `tacit list` shows, or your own: path/to/file.py:function",
+        examples=[["gradients", "scattering"]],
+    )
+    whiten: str = Field(default="none", description="whiten features with: none, shapes, or a public data set")
+    rank: int | None = Field(
+        default=None, ge=1, description="directions that whitening keeps, at most; default: all", examples=[700]
+    )
+
+    @model_validator(mode="after")
+    def _whiten_features(self) -> FeatureKeys:
+        if self.features is None and (self.whiten != "none" or self.rank is not None):
+            raise ValueError("whiten and rank have an effect only with data.features")
+        return self
+
+
 class RegularisationKeys(ConfigSection):
     """Keys of [model] for every model: weight_decay · ‖parameters‖²/2 is added to the loss; no record changes it."""
 

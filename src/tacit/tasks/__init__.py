@@ -27,6 +27,8 @@ from tacit.tasks.data import (
     read_table,
 )
 from tacit.tasks.evaluation import Metrics, Predictions, predict_tests
+from tacit.tasks.features import FeatureDescription, FeatureMap, features
+from tacit.tasks.features.build import UserFeature, build_features, with_features
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.heads import (
     Binary,
@@ -62,6 +64,8 @@ __all__ = [
     "CsvTable",
     "Dataset",
     "DecimalMark",
+    "FeatureDescription",
+    "FeatureMap",
     "Forward",
     "FrameTable",
     "Head",
@@ -84,7 +88,9 @@ __all__ = [
     "Target",
     "TargetKind",
     "Task",
+    "UserFeature",
     "Weighting",
+    "build_features",
     "cell_notes",
     "check_table",
     "clip_norms",
@@ -93,6 +99,7 @@ __all__ = [
     "default_head",
     "draft_table",
     "estimate_ranges",
+    "features",
     "fitting_split",
     "heads",
     "join",
@@ -112,4 +119,5 @@ __all__ = [
     "shards",
     "tensor_output",
     "use_ranges",
+    "with_features",
 ]
