@@ -17,6 +17,7 @@ import numpy as np
 from torch import Tensor
 
 from tacit.algorithms.mixing_options import NOT_DECLARED, MixingOptions
+from tacit.algorithms.preparation_plan import PlannedStatistic
 from tacit.algorithms.privacy_plan import Nodes, PrivacyPlan
 from tacit.errors import TacitError
 from tacit.graphs import Graph
@@ -59,8 +60,7 @@ class Algorithm(ABC, Generic[S]):
         share: Patterns of the names of the parameters that nodes share; None shares all.
         local: Whether parameters that are not shared learn from gradients with the same noise ("private") or from
             exact ones ("exact").
-        ranges_noise: Noise multiplier of the private ranges of columns, which the run releases before round 0; None
-            without such columns. Set by the run.
+        preparation: The statistics that the run releases before round 0. Set by the run.
         pairs: The plan of paired noise; None: every node's noise is independent. Set by the run.
         mixing: How often nodes mix, momentum, weights and averages; `Stepper` applies it to the rounds.
         bandwidth: Over how many steps the noise is correlated in time, at most; None for independent noise. Set by the
@@ -80,7 +80,7 @@ class Algorithm(ABC, Generic[S]):
     rounds: int = field(default=1, kw_only=True)
     share: tuple[str, ...] | None = field(default=None, kw_only=True)
     local: Literal["private", "exact"] = field(default="private", kw_only=True)
-    ranges_noise: float | None = field(default=None, kw_only=True, compare=False)
+    preparation: tuple[PlannedStatistic, ...] = field(default=(), kw_only=True, compare=False)
     pairs: PairPlan | None = field(default=None, kw_only=True, compare=False)
     mixing: MixingOptions = field(default=MixingOptions(), kw_only=True)
     bandwidth: float | None = field(default=None, kw_only=True, compare=False)
@@ -215,5 +215,5 @@ class AlgorithmRegistry(Registry[Algorithm[Any]]):
 
 
 algorithms = AlgorithmRegistry(
-    "algorithm", given=("rounds", "scale", "name", "ranges_noise", "pairs", "mixing", "bandwidth")
+    "algorithm", given=("rounds", "scale", "name", "preparation", "pairs", "mixing", "bandwidth")
 )

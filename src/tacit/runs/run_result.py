@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tacit.runs.observer import Row
-from tacit.runs.private_ranges import released_ranges
+from tacit.runs.preparation import released_ranges
 
 if TYPE_CHECKING:
     from tacit.runs.run import Run
