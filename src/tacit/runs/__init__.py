@@ -50,7 +50,7 @@ from tacit.runs.prediction import (
     export_model,
     write_model,
 )
-from tacit.runs.preparation import released_ranges
+from tacit.runs.preparation import release_statistics, released_ranges
 from tacit.runs.preparation_stages import PREPARATION_TITLES
 from tacit.runs.privacy_meter import TESTED_NOTE, PrivacyMeter, finite_or_none
 from tacit.runs.privacy_target import DEFAULT_RATIO, apply_privacy_target
@@ -142,6 +142,7 @@ __all__ = [
     "record_files",
     "record_run_start",
     "record_start",
+    "release_statistics",
     "released_ranges",
     "require_files",
     "reserve_records",
