@@ -56,6 +56,8 @@ class Algorithm(ABC, Generic[S]):
         refused_options: The options of `MixingOptions` that the algorithm does not accept, each with the reason.
         sums_gradients: Whether each released gradient is subtracted from the model once, so that noise which is
             correlated in time cancels, and the privacy plan uses `PrivacyPlan.gaussian` for these gradients.
+        fits_linear_classifiers_only: Whether the algorithm computes a linear classifier from statistics, and uses no
+            gradient of the model's loss.
         rounds: Number of rounds, the paper's K, T or R; set by the run.
         share: Patterns of the names of the parameters that nodes share; None shares all.
         local: Whether parameters that are not shared learn from gradients with the same noise ("private") or from
@@ -76,6 +78,7 @@ class Algorithm(ABC, Generic[S]):
     mixed: ClassVar[tuple[str, ...]] = ()
     refused_options: ClassVar[Mapping[str, str]] = NOT_DECLARED
     sums_gradients: ClassVar[bool] = False
+    fits_linear_classifiers_only: ClassVar[bool] = False
 
     rounds: int = field(default=1, kw_only=True)
     share: tuple[str, ...] | None = field(default=None, kw_only=True)

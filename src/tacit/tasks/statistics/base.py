@@ -104,6 +104,11 @@ def bounded_records(x: Tensor) -> Tensor:
     return torch.where(norms.isfinite(), scaled, 0.0).mul_(_UNITS).trunc_().div_(_UNITS)
 
 
+def in_integers(value: float) -> float:
+    """Return a number in the units in which sums are computed."""
+    return value * _UNITS
+
+
 def in_units(total: Tensor, products: int = 1) -> Tensor:
     """Return sums of `products` factors, each in units of 2⁻¹⁶, as plain numbers."""
     return total / _UNITS**products

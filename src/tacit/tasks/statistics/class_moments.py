@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tacit.errors import TacitError
 from tacit.privacy import Relation
-from tacit.tasks.statistics.base import Statistic, check_numbers, in_units, statistics
+from tacit.tasks.statistics.base import Statistic, check_numbers, in_integers, in_units, statistics
 
 if TYPE_CHECKING:
     from tacit.tasks.data import Dataset
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class ClassMoments(Statistic):
     """Per class: the sum of its records z, each of norm at most 1, and their number. One vector of C (d + 1) values.
 
-    `class_moments` turns the vector into sums (C, d) and counts (C,).
+    A record of zeros, or with a value that is not finite, is not counted. `class_moments` turns the vector into sums
+    (C, d) and counts (C,).
 
     Privacy:
         A record z of class y contributes (z, 1) to the block of y and nothing to the others: a vector of norm
@@ -48,7 +49,7 @@ class ClassMoments(Statistic):
         d = records.shape[1]
         classes = total.shape[1] // (d + 1)
         known = (y >= 0) & (y < classes)
-        one = torch.full((len(records), 1), float(1 << 16), dtype=total.dtype)
+        one = records.any(1, keepdim=True) * in_integers(1.0)
         blocks = total.view(-1, d + 1)
         blocks.index_add_(0, (node * classes + y)[known], torch.cat([records, one], 1)[known])
 
@@ -57,6 +58,6 @@ class ClassMoments(Statistic):
 
 
 def class_moments(values: Tensor, classes: int) -> tuple[Tensor, Tensor]:
-    """Return the sums (C, d) and counts (C,) of a vector as `ClassMoments` arranges it."""
-    blocks = values.view(classes, -1)
-    return blocks[:, :-1], blocks[:, -1]
+    """Return the sums (…, C, d) and counts (…, C) of a vector (…, length) as `ClassMoments` arranges it."""
+    blocks = values.view(*values.shape[:-1], classes, -1)
+    return blocks[..., :-1], blocks[..., -1]

@@ -53,17 +53,17 @@ class Gram(Statistic):
 
 
 def gram_matrix(triangle: Tensor) -> Tensor:
-    """Return the symmetric matrix (d, d) of a triangle as `Gram` arranges it.
+    """Return the symmetric matrix (…, d, d) of a triangle (…, length) as `Gram` arranges it.
 
     >>> gram_matrix(torch.tensor([1.0, 2**0.5, 4.0]))
     tensor([[1., 1.],
             [1., 4.]])
     """
-    d = triangle_side(len(triangle))
+    d = triangle_side(triangle.shape[-1])
     upper = torch.triu_indices(d, d)
-    matrix = triangle.new_zeros(d, d)
-    matrix[upper[0], upper[1]] = triangle / _factors(d).to(triangle.dtype)
-    return matrix + matrix.triu(1).T
+    matrix = triangle.new_zeros(*triangle.shape[:-1], d, d)
+    matrix[..., upper[0], upper[1]] = triangle / _factors(d).to(triangle.dtype)
+    return matrix + matrix.triu(1).mT
 
 
 def triangle_side(length: int) -> int:

@@ -58,7 +58,7 @@ class Stacked(Statistic):
     def add(self, total: Tensor, records: Tensor, y: Tensor, node: Tensor) -> None:
         raise NotImplementedError("the parts are added one by one")
 
-    def split(self, values: Tensor, data_lengths: Sequence[int]) -> list[Tensor]:
-        """Return the parts of a vector (length,), without their weights; `data_lengths` are those of the parts."""
-        pieces = torch.split(values, list(data_lengths))
+    def split(self, values: Tensor, lengths: Sequence[int]) -> list[Tensor]:
+        """Return the parts of a vector (…, length), without their weights; `lengths` are those of the parts."""
+        pieces = torch.split(values, list(lengths), dim=-1)
         return [piece / weight for piece, weight in zip(pieces, self.weights, strict=True)]
