@@ -17,6 +17,7 @@ from pydantic import (
 
 from tacit.graphs import graphs
 from tacit.privacy import Relation, sampling_kinds
+from tacit.runs.shares import Shares
 from tacit.tasks import Weighting
 
 PYTHON_OBJECT_PREFIX = "python: "  # starts the name of a part that was given as an object
@@ -91,6 +92,7 @@ class PrivacyTarget(ConfigSection):
 
     Without `budget`, a guaranteed `epsilon` is also the budget. `population_budget` is for all runs on a `population`.
     `ranges_epsilon` is the part of `epsilon` for the release of private ranges of columns, by default a tenth of it.
+    `shares` divides the privacy between statistics that prepare the records and the gradients (docs/statistics.md).
     With paired noise, `epsilon` holds against an eavesdropper who colludes with any `colluders` nodes.
     With `correlation = "time"`, the noise of a step is partly taken back by later ones (docs/correlated-noise.md).
     """
@@ -109,6 +111,11 @@ class PrivacyTarget(ConfigSection):
     )
     ranges_epsilon: PositiveEpsilon = Field(
         default=None, description="the part of epsilon for private ranges of columns", examples=[0.3]
+    )
+    shares: Shares | None = Field(
+        default=None,
+        description="shares of μ² for statistics before round 0 (ranges, mean, gram) and for gradients; their sum is 1",
+        examples=[{"mean": 0.03, "gram": 0.25, "gradients": 0.72}],
     )
     noise: Literal["independent", "paired"] = Field(
         default="independent", description="independent, or paired: noise that cancels between nodes that share a key"
