@@ -46,7 +46,14 @@ def digits(name: str, **params):
     return digits_task(share=["0.weight"] if keeps_parameters_local(name) else None, normalise="unit", **params)
 
 
+def needs_a_classifier(name: str) -> bool:
+    """Whether the algorithm fits linear classifiers only; tests/algorithms has oracles of such algorithms."""
+    return example_algorithm(name, ROUNDS).fits_linear_classifiers_only
+
+
 def quadratic(name: str, **params):
+    if needs_a_classifier(name):
+        pytest.skip(f"{name} fits linear classifiers only")
     return quadratic_task(shared=2 if keeps_parameters_local(name) else None, **params)
 
 
@@ -70,6 +77,8 @@ def name(request):
 
 
 def test_nodes_reach_the_mean_of_their_starting_points_without_gradients(name):
+    if needs_a_classifier(name):
+        pytest.skip(f"{name} does not mix models")
     network = Simulated(graph_for(name, 6))
     algorithm = almost_noiseless(name, 200, lr=0.1)
     task = constant_task(shared=2 if keeps_parameters_local(name) else None)
@@ -104,7 +113,7 @@ def test_mean_reaches_the_optimum_of_a_quadratic_without_noise(name, graph):
 
 def directed_updates():
     """One name per class of algorithms that accept directed graphs, with and without noise."""
-    names = [name for name in ALGORITHMS if accepts(name, DIRECTED)]
+    names = [name for name in ALGORITHMS if accepts(name, DIRECTED) and not needs_a_classifier(name)]
     return {(type(private(name)), bool(algorithms.noise_parameters(name))): name for name in names}.values()
 
 

@@ -34,8 +34,9 @@ def settings(name, **algorithm):
 def test_nothing_depends_on_the_records_except_through_releases(name):
     found = check_escapes(Config.parse(settings(name)))
     assert found.escapes == ()
-    assert found.messages >= 4
-    assert found.releases >= 4
+    least = 1 if name == "one-shot-ridge" else 4  # one message, or one per round
+    assert found.messages >= least
+    assert found.releases >= least
     if adds_noise(name):
         assert found.privacy.guaranteed is not None
         assert found.privacy.covers_models == (name not in PRIVATE_MODELS)

@@ -161,14 +161,14 @@ def test_nothing_depends_on_the_records_except_through_releases(name, tmp_path):
 
 
 def test_the_check_finds_records_scaled_by_exact_ranges(tmp_path, monkeypatch):
-    from tacit.runs import private_ranges
+    from tacit.runs import preparation_stages
 
     def exact(task, ranges):
         highest = float(np.nanmax(task.data.private.train[:, 0]).clip(1, 999))
         real(task, {**ranges, "age": [0.0, highest]})
 
-    real = private_ranges.use_ranges
-    monkeypatch.setattr(private_ranges, "use_ranges", exact)
+    real = preparation_stages.use_ranges
+    monkeypatch.setattr(preparation_stages, "use_ranges", exact)
     found = check_escapes(Config.parse({"data": table(tmp_path)} | CONFIG | {"rounds": 2}))
     assert any("depend" in escape for escape in found.escapes)
 
@@ -228,7 +228,7 @@ def test_normalised_records_are_refused():
 def test_a_run_that_was_not_planned_with_ranges_is_refused(tmp_path):
     run = built(tmp_path)
     with refused('range = "private" is released by tacit train and tacit.train only: declare range'):
-        Run(run.task, replace(run.algorithm, ranges_noise=None), Simulated(run.network.graph))
+        Run(run.task, replace(run.algorithm, preparation=()), Simulated(run.network.graph))
 
 
 # The same run

@@ -10,7 +10,7 @@ import torch
 
 from tacit.errors import TacitError
 from tacit.privacy import Gaussian, Noise
-from tacit.tasks import Dataset, Model, TableSchema, Task, column_histograms, estimate_ranges, models, use_ranges
+from tacit.tasks import ColumnHistogram, Dataset, Model, TableSchema, Task, estimate_ranges, models, use_ranges
 from tacit.tasks.data import join_datasets
 
 COLUMNS = {
@@ -38,16 +38,17 @@ def draws(count, seed=0):
     return frame
 
 
-def task_of(frame, nodes=1, columns=COLUMNS, test=0.0):
+def task_of(frame, nodes=1, columns=COLUMNS, test=0.0, relation="add-remove"):
     """A task whose nodes have consecutive parts of the records."""
     data = Dataset.from_frame(frame, columns, test=test)
     model = Model(models.build("logistic", {"inputs": data.inputs, "classes": 2}))
     parts = np.array_split(np.arange(len(data.y)), nodes)
-    return Task(model, data, parts, noise=Noise.from_seed(0))
+    return Task(model, data, parts, noise=Noise.from_seed(0), relation=relation)
 
 
 def histograms(frame, relation="add-remove", nodes=1, columns=COLUMNS):
-    bounded = column_histograms(task_of(frame, nodes, columns), relation)
+    task = task_of(frame, nodes, columns, relation=relation)
+    bounded = task.statistic(ColumnHistogram(len(task.data.private.names)), 0, "column histogram")
     return bounded._value, bounded.sensitivity
 
 
@@ -82,9 +83,9 @@ def test_the_sensitivity_covers_every_change_of_one_record(relation, bound):
 
 def test_the_noise_has_the_stated_scale():
     task = task_of(draws(300), nodes=60)
-    exact = column_histograms(task, "add-remove")._value.clone()
+    exact = task.statistic(ColumnHistogram(2), 0, "column histogram")._value.clone()
     task.ledger.close(0, "column histogram")
-    noised = Gaussian(3.0).release(column_histograms(task, "add-remove"))
+    noised = Gaussian(3.0).release(task.statistic(ColumnHistogram(2), 0, "column histogram"))
     noise = (noised - exact).flatten()
     assert float(noise.std()) == pytest.approx(3 * math.sqrt(2), rel=0.02)
     assert abs(float(noise.mean())) < 0.1
@@ -99,12 +100,12 @@ def test_one_private_column_has_a_smaller_sensitivity():
     assert histograms(draws(9), "replace-one", columns=columns)[1].tolist() == [math.sqrt(2)]
 
 
-def test_algorithms_cannot_compute_histograms():
-    with pytest.raises(TacitError, match="An algorithm has no access to the records"):
-        column_histograms(task_of(draws(20)).without_records(), "add-remove")
+def test_histograms_need_private_columns_and_a_run():
+    with pytest.raises(TacitError, match="Gradients and statistics can be computed in start and round only"):
+        task_of(draws(20)).without_records(gradients=False).statistic(ColumnHistogram(2))
     declared = task_of(draws(20)[["sex", "outcome"]], columns={name: COLUMNS[name] for name in ("sex", "outcome")})
     with pytest.raises(TacitError, match="no column has a private range"):
-        column_histograms(declared, "add-remove")
+        declared.statistic(ColumnHistogram(2))
 
 
 # Ranges from noised counts

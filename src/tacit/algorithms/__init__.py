@@ -17,6 +17,7 @@ from tacit.algorithms.noisy_gradient import NoisyGradientAlgorithm
 from tacit.algorithms.partpsp import SGPDP, PartPSP
 from tacit.algorithms.pedfl import PEDFL
 from tacit.algorithms.porter import Porter
+from tacit.algorithms.preparation_plan import PlannedStatistic
 from tacit.algorithms.prisma import Prisma
 from tacit.algorithms.privacy_plan import Nodes, PrivacyPlan
 from tacit.algorithms.schedules import Geometric, Listed, Schedule, StepDecay
@@ -57,6 +58,7 @@ __all__ = [
     "NoisyGradientAlgorithm",
     "OptionState",
     "PartPSP",
+    "PlannedStatistic",
     "Porter",
     "Prisma",
     "PrivacyPlan",

@@ -17,6 +17,7 @@ import numpy as np
 from torch import Tensor
 
 from tacit.algorithms.mixing_options import NOT_DECLARED, MixingOptions
+from tacit.algorithms.preparation_plan import PlannedStatistic
 from tacit.algorithms.privacy_plan import Nodes, PrivacyPlan
 from tacit.errors import TacitError
 from tacit.graphs import Graph
@@ -55,12 +56,13 @@ class Algorithm(ABC, Generic[S]):
         refused_options: The options of `MixingOptions` that the algorithm does not accept, each with the reason.
         sums_gradients: Whether each released gradient is subtracted from the model once, so that noise which is
             correlated in time cancels, and the privacy plan uses `PrivacyPlan.gaussian` for these gradients.
+        fits_linear_classifiers_only: Whether the algorithm computes a linear classifier from statistics, and uses no
+            gradient of the model's loss.
         rounds: Number of rounds, the paper's K, T or R; set by the run.
         share: Patterns of the names of the parameters that nodes share; None shares all.
         local: Whether parameters that are not shared learn from gradients with the same noise ("private") or from
             exact ones ("exact").
-        ranges_noise: Noise multiplier of the private ranges of columns, which the run releases before round 0; None
-            without such columns. Set by the run.
+        preparation: The statistics that the run releases before round 0. Set by the run.
         pairs: The plan of paired noise; None: every node's noise is independent. Set by the run.
         mixing: How often nodes mix, momentum, weights and averages; `Stepper` applies it to the rounds.
         bandwidth: Over how many steps the noise is correlated in time, at most; None for independent noise. Set by the
@@ -76,11 +78,12 @@ class Algorithm(ABC, Generic[S]):
     mixed: ClassVar[tuple[str, ...]] = ()
     refused_options: ClassVar[Mapping[str, str]] = NOT_DECLARED
     sums_gradients: ClassVar[bool] = False
+    fits_linear_classifiers_only: ClassVar[bool] = False
 
     rounds: int = field(default=1, kw_only=True)
     share: tuple[str, ...] | None = field(default=None, kw_only=True)
     local: Literal["private", "exact"] = field(default="private", kw_only=True)
-    ranges_noise: float | None = field(default=None, kw_only=True, compare=False)
+    preparation: tuple[PlannedStatistic, ...] = field(default=(), kw_only=True, compare=False)
     pairs: PairPlan | None = field(default=None, kw_only=True, compare=False)
     mixing: MixingOptions = field(default=MixingOptions(), kw_only=True)
     bandwidth: float | None = field(default=None, kw_only=True, compare=False)
@@ -219,5 +222,5 @@ class AlgorithmRegistry(Registry[Algorithm[Any]]):
 
 
 algorithms = AlgorithmRegistry(
-    "algorithm", given=("rounds", "scale", "name", "ranges_noise", "pairs", "mixing", "bandwidth")
+    "algorithm", given=("rounds", "scale", "name", "preparation", "pairs", "mixing", "bandwidth")
 )

@@ -21,7 +21,7 @@ from tacit.privacy import (
     Sampling,
     Unit,
 )
-from tacit.tasks import RANGES_PURPOSE, Clip, Task
+from tacit.tasks import Clip, Task
 
 if TYPE_CHECKING:
     from tacit.algorithms.algorithm import Algorithm
@@ -114,15 +114,11 @@ class PrivacyPlan:
         return task.sampling
 
     def preparation(self, nodes: Nodes, sampling: Sampling) -> list[Release]:
-        """Return what the given nodes release before round 0 to prepare their records: the ranges of columns.
+        """Return what the given nodes release before round 0 to prepare their records, such as their mean.
 
-        The run releases it, and not the algorithm. It is computed from all records of a node.
+        The run releases it, and not the algorithm.
         """
-        noise = self.algorithm.ranges_noise
-        if noise is None:
-            return []
-        all_records = Sampling("none", np.ones(len(nodes)), sampling.relation)
-        return [Release(0, RANGES_PURPOSE, Gaussian(noise), all_records)]
+        return [planned.release(nodes, sampling.relation) for planned in self.algorithm.preparation]
 
     def releases(self, t: int, nodes: Nodes, sampling: Sampling) -> list[Release]:
         """Return what the given nodes release in round t, in order; `sampling` is that of `sampling(task)`."""

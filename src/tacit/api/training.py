@@ -50,6 +50,7 @@ def train(
     population: str | None = None,
     population_budget: float | None = None,
     ranges_epsilon: float | None = None,
+    shares: dict[str, float] | None = None,
     correlation: Literal["none", "time"] = "none",
     bandwidth: int | None = None,
     colluders: int | None = None,
@@ -103,6 +104,8 @@ def train(
         population_budget: With secret noise: refuse the run if all runs on the population would exceed this ε.
         ranges_epsilon: With columns of range = "private": the part of `epsilon` for the release of their ranges. The
             default is a tenth of `epsilon`.
+        shares: Divide the privacy between statistics that prepare the records ("ranges", "mean", "gram") and the
+            "gradients", as shares of μ². Their sum is 1.
         correlation: "time" correlates the noise of the steps, so that less of it remains in the model at the same ε. It
             needs `sampling="cyclic"`, and a method of the D²P family or dp-sgd.
         bandwidth: Over how many steps it is correlated, at most. The default is an epoch.

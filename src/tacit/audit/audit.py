@@ -63,7 +63,8 @@ def audit(
         algorithm = replace(algorithm, share=("shared",))
     records, batch_size = _small_sizes(config)
     batch = config.batch.model_copy(update={"size": batch_size})
-    target = config.privacy.model_copy(update={"ranges_epsilon": None})  # the trials have no columns
+    # The trials have no columns, and the canary's gradient is the same however records are prepared.
+    target = config.privacy.model_copy(update={"ranges_epsilon": None, "shares": None})
     common: dict[str, Any] = {"privacy": target, "confidence": confidence, "seed": seed}
     result = audit_algorithm(algorithm, batch, records, trials=trials, **common, progress=progress)
     opposed_trials = max(trials // 2, MIN_TRIALS)

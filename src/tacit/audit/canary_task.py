@@ -80,7 +80,9 @@ def _canary_model(algorithm: Algorithm[Any], other_gradient: float, engine: Engi
     direction = torch.tensor(_DIRECTIONS[plan.norm])
     absent = _SMALL_SCALE if plan.noise_depends_on_data else 0.0  # no noise can be scaled to a zero gradient
     x = torch.tensor([absent, CANARY_SCALE, -CANARY_SCALE, other_gradient])[:, None] * direction
-    if algorithm.share is None:
+    if algorithm.fits_linear_classifiers_only:  # it uses records and labels, and no loss
+        model = Model(nn.Linear(len(direction), 2, bias=False), engine=engine)
+    elif algorithm.share is None:
         model = Model(nn.Linear(len(direction), 1, bias=False), lambda output, y: output[:, 0], engine=engine)
         model._initial.zero_()
     else:

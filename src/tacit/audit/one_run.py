@@ -14,7 +14,7 @@ from tacit.audit.recording import NodeRecordingNetwork
 from tacit.audit.results import OneRunAudit
 from tacit.errors import TacitError
 from tacit.privacy import Noise, epsilon_to_mu
-from tacit.runs import Config, PrivacyMeter, Run, from_config
+from tacit.runs import Config, PrivacyMeter, Run, from_config, release_statistics
 
 _MIN_CANARIES = 100  # a quarter of them for training
 _USUAL_EPSILON = 8.0  # the number of guesses is chosen for the guaranteed ε, but at most for this one
@@ -95,6 +95,7 @@ def _check(run: Run, canaries: int, node: int) -> None:
 def _record_rounds(run: Run, node: int, columns: slice, progress: Callable[[int], None]) -> Array:
     """Run all rounds and return what the node sent and received in these columns."""
     network = NodeRecordingNetwork(run.network.graph, node, columns)
+    release_statistics(run.task, run.algorithm, run.network)  # the gradient of a canary does not depend on them
     task = run.task.without_records()
     stepper = Stepper(run.algorithm)
     state = stepper.start(task, network.graph)

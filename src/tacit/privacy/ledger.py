@@ -223,10 +223,14 @@ class Ledger:
 
     def _vector(self, values: Array) -> str:
         """Store a vector once, by its content, and return its id: vectors repeat from round to round."""
-        data = np.ascontiguousarray(values, np.float64).tobytes()
-        key = hashlib.blake2b(data, digest_size=16).hexdigest()
-        self._db.execute("INSERT OR IGNORE INTO vector VALUES (?, ?)", (key, zlib.compress(data, 1)))
-        return key
+        return store_vector(self._db, values)
+
+
+def store_vector(db: sqlite3.Connection, values: Array) -> str:
+    data = np.ascontiguousarray(values, np.float64).tobytes()
+    key = hashlib.blake2b(data, digest_size=16).hexdigest()
+    db.execute("INSERT OR IGNORE INTO vector VALUES (?, ?)", (key, zlib.compress(data, 1)))
+    return key
 
 
 def _unpack(data: bytes) -> Array:

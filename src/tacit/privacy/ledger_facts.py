@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from tacit.errors import TacitError
 from tacit.privacy.exact_values import ExactValues
-from tacit.privacy.ledger import Ledger, _disk
+from tacit.privacy.ledger import Array, Ledger, _disk, _unpack, store_vector
 
 _FACTS = "CREATE TABLE IF NOT EXISTS fact (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
 _MARKS = "CREATE TABLE IF NOT EXISTS mark (round INTEGER PRIMARY KEY, steps INTEGER NOT NULL, digest TEXT NOT NULL)"
@@ -66,6 +66,21 @@ class LedgerFacts:
         with _disk(self._path):
             self._db.executemany("INSERT OR REPLACE INTO fact VALUES (?, ?)", rows)
             self._db.commit()
+
+    def write_vector(self, values: Array) -> str:
+        """Store a vector in the ledger's file, and return its id, which is a digest of it."""
+        with _disk(self._path):
+            key = store_vector(self._db, values)
+            self._db.commit()
+        return key
+
+    def read_vector(self, key: str) -> Array:
+        """Return the vector with this id."""
+        with _disk(self._path):
+            row = self._db.execute("SELECT data FROM vector WHERE id = ?", (key,)).fetchone()
+        if row is None:
+            raise TacitError(f"The ledger {self._path or 'in memory'} has no vector {key}")
+        return _unpack(row[0])
 
     def remove(self, *keys: str) -> None:
         """Remove facts; keys that are not there are ignored."""

@@ -8,16 +8,14 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tacit.algorithms import algorithms
 from tacit.errors import TacitError
 from tacit.graphs import graphs
 from tacit.reproduce.experiment import CALIBRATION_AXIS, Experiment
 from tacit.reproduce.graph_study import GraphStudy
 from tacit.reproduce.settings import AxisValues, Settings, merge_settings
-from tacit.runs import Config, DropoutKeys, RegularisationKeys
-from tacit.tasks import datasets, models, shards
+from tacit.runs import Config, DropoutKeys, UserParts, build_algorithm, check_names
 
-_RESULT_FORMAT = 3  # part of every key: increase it when the saved results change
+_RESULT_FORMAT = 4  # part of every key: increase it when the saved results or defaults change
 
 
 @dataclass(frozen=True)
@@ -32,8 +30,12 @@ class ExperimentCell:
 
     @property
     def key(self) -> str:
-        """Identifies the run: cells with the same config have the same key, whatever their labels."""
-        run = {"format": _RESULT_FORMAT, "config": self.config.as_dict(), "held_out": self.held_out}
+        """Identifies the run: cells with the same config have the same key, whatever their labels.
+
+        A new setting that has its default value does not change the key.
+        """
+        config = self.config.model_dump(mode="json", exclude_defaults=True, exclude_none=True)
+        run = {"format": _RESULT_FORMAT, "config": config, "held_out": self.held_out}
         return hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()[:20]
 
     @property
@@ -97,10 +99,8 @@ def _parse(experiment: Experiment, table: Settings, where: str) -> Config | Grap
 def _check_names(config: Config, where: str) -> None:
     """Check names and parameters now: otherwise a wrong one would stop the experiment after hours."""
     try:
-        algorithms.build(config.algorithm.name, config.algorithm.parameters)
+        check_names(config, UserParts())
+        build_algorithm(config.algorithm)
         graphs.check(config.graph.name, config.graph.parameters, also=DropoutKeys.model_fields)
-        datasets.check(config.data.name, config.data.parameters)
-        models.check(config.model.name, config.model.parameters, also=RegularisationKeys.model_fields)
-        shards.check(config.sharding.name, config.sharding.parameters)
     except TacitError as error:
         raise TacitError(f"{where}: {error}") from None

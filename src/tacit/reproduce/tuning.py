@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -94,9 +94,19 @@ def _random_tries(plan: TuningPlan, label: str) -> AxisValues:
         settings: Settings = {}
         for key, value in zip(grid, point, strict=True):
             settings = merge_settings(settings, nested_setting(key, value))
-        words = (f"{key.rpartition('.')[2]} {value:g}" for key, value in zip(grid, point, strict=True))
+        words = (f"{key.rpartition('.')[2]} {_word(value)}" for key, value in zip(grid, point, strict=True))
         tries[" ".join(words)] = settings
     return tries
+
+
+def _word(value: Any) -> str:
+    """
+    >>> _word(128.0), _word({"mean": 0.03, "gradients": 0.97})
+    ('128', 'mean 0.03 gradients 0.97')
+    """
+    if isinstance(value, Mapping):
+        return " ".join(f"{key} {_word(each)}" for key, each in value.items())
+    return f"{value:g}" if isinstance(value, float | int) else str(value)
 
 
 def _labels(line: dict[str, Any], main: Metric) -> dict[str, str]:

@@ -14,6 +14,7 @@ from tacit.runs.config_sections import (
     Batch,
     ConfigSection,
     DropoutKeys,
+    FeatureKeys,
     MixingKeys,
     NamedPart,
     PrivacyTarget,
@@ -50,9 +51,10 @@ from tacit.runs.prediction import (
     export_model,
     write_model,
 )
+from tacit.runs.preparation import release_statistics, released_ranges
+from tacit.runs.preparation_stages import PREPARATION_TITLES
 from tacit.runs.privacy_meter import TESTED_NOTE, PrivacyMeter, finite_or_none
 from tacit.runs.privacy_target import DEFAULT_RATIO, apply_privacy_target
-from tacit.runs.private_ranges import released_ranges
 from tacit.runs.progress import ProgressBar, progress_counter
 from tacit.runs.recorded_facts import RecordedFacts
 from tacit.runs.resolved_config import resolved_config
@@ -73,6 +75,7 @@ __all__ = [
     "EXPORT_SUFFIXES",
     "KEY_GRAPHS",
     "PART_SECTIONS",
+    "PREPARATION_TITLES",
     "PYTHON_OBJECT_PREFIX",
     "TESTED_NOTE",
     "Batch",
@@ -82,6 +85,7 @@ __all__ = [
     "DropoutKeys",
     "EvaluatedRun",
     "Evaluator",
+    "FeatureKeys",
     "FinishedRun",
     "MixingKeys",
     "ModelDescription",
@@ -140,6 +144,7 @@ __all__ = [
     "record_files",
     "record_run_start",
     "record_start",
+    "release_statistics",
     "released_ranges",
     "require_files",
     "reserve_records",

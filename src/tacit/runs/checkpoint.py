@@ -15,7 +15,7 @@ from tacit.errors import TacitError
 from tacit.networks import Coordinator, Traffic
 from tacit.privacy import Ledger
 from tacit.runs import storage
-from tacit.runs.private_ranges import restore_ranges
+from tacit.runs.preparation import restore_preparation
 from tacit.tasks import Task
 
 FILE = storage.CHECKPOINT_FILE
@@ -84,7 +84,7 @@ class Checkpoint:
         Releases with secret noise stay in the ledger. With a stored key they are repeated; otherwise they cannot be.
         """
         task.draws = self.draws
-        restore_ranges(task, self.t)
+        restore_preparation(task, self.t)
         if task.noise.simulated:
             task.ledger.rewind(self.steps)
         elif task.noise.reproducible:

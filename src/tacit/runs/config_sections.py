@@ -17,6 +17,7 @@ from pydantic import (
 
 from tacit.graphs import graphs
 from tacit.privacy import Relation, sampling_kinds
+from tacit.runs.shares import Shares
 from tacit.tasks import Weighting
 
 PYTHON_OBJECT_PREFIX = "python: "  # starts the name of a part that was given as an object
@@ -91,6 +92,7 @@ class PrivacyTarget(ConfigSection):
 
     Without `budget`, a guaranteed `epsilon` is also the budget. `population_budget` is for all runs on a `population`.
     `ranges_epsilon` is the part of `epsilon` for the release of private ranges of columns, by default a tenth of it.
+    `shares` divides the privacy between statistics that prepare the records and the gradients (docs/statistics.md).
     With paired noise, `epsilon` holds against an eavesdropper who colludes with any `colluders` nodes.
     With `correlation = "time"`, the noise of a step is partly taken back by later ones (docs/correlated-noise.md).
     """
@@ -109,6 +111,11 @@ class PrivacyTarget(ConfigSection):
     )
     ranges_epsilon: PositiveEpsilon = Field(
         default=None, description="the part of epsilon for private ranges of columns", examples=[0.3]
+    )
+    shares: Shares | None = Field(
+        default=None,
+        description="shares of μ² for statistics before round 0 (ranges, mean, gram) and for gradients; their sum is 1",
+        examples=[{"mean": 0.03, "gram": 0.25, "gradients": 0.72}],
     )
     noise: Literal["independent", "paired"] = Field(
         default="independent", description="independent, or paired: noise that cancels between nodes that share a key"
@@ -154,6 +161,30 @@ class DropoutKeys(ConfigSection):
     drop_links: float = Field(default=0.0, ge=0, lt=1, description="probability that a link fails in a round")
     drop_nodes: float = Field(default=0.0, ge=0, lt=1, description="probability that a node fails in a round")
     drop_seed: int = Field(default=0, ge=0, description="seed of the failures")
+
+
+class FeatureKeys(ConfigSection):
+    """Keys of [data] for every data set: features, by which each record is replaced before training.
+
+    No record shapes them: see docs/features.md.
+    """
+
+    features: tuple[str, ...] | None = Field(
+        default=None,
+        min_length=1,
+        description="features of each record: names that `tacit list` shows, or your own: path/to/file.py:function",
+        examples=[["gradients", "scattering"]],
+    )
+    whiten: str = Field(default="none", description="whiten features with: none, shapes, or a public data set")
+    rank: int | None = Field(
+        default=None, ge=1, description="directions that whitening keeps, at most; default: all", examples=[700]
+    )
+
+    @model_validator(mode="after")
+    def _whiten_features(self) -> FeatureKeys:
+        if self.features is None and (self.whiten != "none" or self.rank is not None):
+            raise ValueError("whiten and rank have an effect only with data.features")
+        return self
 
 
 class RegularisationKeys(ConfigSection):

@@ -7,14 +7,17 @@ from torch import Tensor
 from tacit.errors import TacitError
 from tacit.runs.metrics import Evaluation, Utility, prediction_metrics, trivial_scores, utility_of
 from tacit.runs.run import Run
-from tacit.tasks import Predictions, predict_tests
+from tacit.tasks import Predictions, predict_tests, record_preparation
 
 
 def utility_on(run: Run, x: Tensor, y: Tensor) -> Utility:
     """Return all metrics of the present model on records x with targets y, beside those of the trivial predictor.
 
-    The records must be prepared as those of the run, and no training records: metrics contain no noise.
+    The records must be as the run's were given, and no training records: metrics contain no noise. They are centred and
+    whitened here, as those of the run were.
     """
+    preparation = record_preparation(run.task)
+    x = x if preparation is None else preparation(x)
     task, model = run.task.without_records(gradients=False), run.task.model
 
     def predict(params: Tensor) -> Predictions:

@@ -26,6 +26,7 @@ from tacit.runs.config_sections import (
     Batch,
     ConfigSection,
     DropoutKeys,
+    FeatureKeys,
     MixingKeys,
     NamedPart,
     RegularisationKeys,
@@ -33,7 +34,19 @@ from tacit.runs.config_sections import (
     with_part_defaults,
 )
 from tacit.runs.heads import build_head, head_of_module
-from tacit.tasks import Dataset, Head, Model, Task, Weighting, datasets, fitting_split, heads, models, shards
+from tacit.tasks import (
+    Dataset,
+    Head,
+    Model,
+    Task,
+    Weighting,
+    datasets,
+    fitting_split,
+    heads,
+    models,
+    shards,
+    with_features,
+)
 
 Shards = list[npt.NDArray[np.int64]]
 K = TypeVar("K", bound=ConfigSection)
@@ -64,7 +77,7 @@ def check_names(config: Config, parts: UserParts) -> None:
                 "tacit.train(..., resume=True)"
             )
     if "data" in named:
-        datasets.check(config.data.name, config.data.parameters)
+        datasets.check(config.data.name, config.data.parameters, also=FeatureKeys.model_fields)
     if "sharding" in named:
         shards.check(config.sharding.name, config.sharding.parameters)
     if "task" in named and config.task.name != AUTO:
@@ -121,11 +134,14 @@ def batch_relation(batch: Batch) -> Relation:
 def build_data(part: NamedPart, relation: Relation) -> Dataset:
     """The data that a config names. A user's file is split as the relation of the run needs it, unless the config says.
 
-    A split that does not fit is refused where the run begins, if the run could state a guarantee.
+    A split that does not fit is refused where the run begins, if the run could state a guarantee. Features are applied
+    if the config names any.
     """
     can_split = part.name in datasets and "split" in datasets.options(part.name)
-    chosen = {"split": fitting_split(relation)} if can_split else {}
-    return datasets.build(part.name, {**chosen, **part.parameters})
+    chosen, params = {"split": fitting_split(relation)} if can_split else {}, part.parameters
+    keys = _pop_keys(FeatureKeys, params, f"data {part.name}")
+    data = datasets.build(part.name, {**chosen, **params})
+    return data if keys.features is None else with_features(data, keys.features, keys.whiten, keys.rank)
 
 
 def build_model(config: Config, data: Dataset, algorithm: Algorithm[Any], head: Head | None = None) -> Model:
@@ -167,7 +183,7 @@ def adapt_model(
 def build_shards(part: NamedPart, data: Dataset, nodes: int, seed: int) -> Shards:
     """One array of record indices per node, as a config names it."""
     given = {"labels": data.y.numpy(), "nodes": nodes, "seed": seed}
-    optional = {"features": data.x.numpy(), "schema": data.schema}
+    optional = {"features": data.raw[0].numpy(), "schema": data.schema}
     given |= {key: value for key, value in optional.items() if key in shards.parameters(part.name)}
     return shards.build(part.name, {**given, **part.parameters})
 

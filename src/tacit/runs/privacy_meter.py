@@ -24,6 +24,7 @@ from tacit.privacy import (
     outside_parts,
     plan,
 )
+from tacit.runs.preparation_stages import RANGES_PURPOSE
 from tacit.tasks import Task
 
 _MODELS_NOT_COVERED = (
@@ -75,7 +76,7 @@ class PrivacyMeter:
         sampling = privacy.sampling(task)
         first = privacy.releases(0, task.nodes, sampling)
         if not any(release.mechanism.loss is NO_PRIVACY for release in first):
-            released = self.algorithm.ranges_noise is not None
+            released = any(each.purpose == RANGES_PURPOSE for each in self.algorithm.preparation)
             task.data.check_public_facts(sampling.relation, releases_ranges=released)
 
     def claim(self, rounds: int) -> float | None:

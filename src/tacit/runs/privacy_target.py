@@ -14,7 +14,7 @@ from tacit.privacy import NO_PRIVACY, Budget, Sampling, calibrate_noise, no_guar
 from tacit.runs.config_sections import PrivacyTarget
 from tacit.runs.correlation import check_correlation, correlate_noise
 from tacit.runs.key_graph import key_edges
-from tacit.runs.private_ranges import plan_ranges
+from tacit.runs.preparation import plan_preparation, with_paired_preparation
 from tacit.tasks import Task
 
 DEFAULT_RATIO = 3.0  # variance of a pair's noise ÷ that of a node's own
@@ -45,7 +45,7 @@ def apply_privacy_target(
 ) -> tuple[Algorithm[Any], Budget | None]:
     """Return the algorithm with the noise that reaches the target on the task's nodes, and the budget to enforce.
 
-    The noise is calibrated for the algorithm's own rounds, beside the release of private ranges of columns. An extended
+    The noise is calibrated for the algorithm's own rounds, beside the statistics of `privacy.shares`. An extended
     run has more `rounds`, of which the budget admits what fits.
 
     Raises:
@@ -56,7 +56,7 @@ def apply_privacy_target(
     noised = task.of_network() if target.noise == "paired" else seen
     algorithm = _bind(algorithm, noised, graph)
     sampling = algorithm.privacy.sampling(noised)
-    algorithm = plan_ranges(algorithm, task, target, sampling.relation)
+    algorithm = plan_preparation(algorithm, task, target, sampling.relation)
     algorithm = correlate_noise(algorithm, sampling, target)
     if target.epsilon is not None:
         if target.calibration == "guaranteed":
@@ -94,9 +94,9 @@ def _with_pairs(algorithm: Algorithm[Any], task: Task, graph: Graph, target: Pri
     colluders = max(1, graph.nodes // 4) if target.colluders is None else target.colluders
     edges = key_edges(target.keys, graph, colluders)
     multipliers, sensitivity = algorithm.privacy.unit_noise(task)
-    return replace(
-        algorithm, pairs=solve_pairs(multipliers, sensitivity, edges, colluders, target.ratio or DEFAULT_RATIO)
-    )
+    ratio = target.ratio or DEFAULT_RATIO
+    algorithm = with_paired_preparation(algorithm, graph.nodes, edges, colluders, ratio)
+    return replace(algorithm, pairs=solve_pairs(multipliers, sensitivity, edges, colluders, ratio))
 
 
 def _bind(algorithm: Algorithm[Any], task: Task, graph: Graph) -> Algorithm[Any]:

@@ -45,6 +45,7 @@ class RecordedFacts(_Recorded):
         run: The id of a run with secret noise and a stored key; None for other runs.
         digest_check: The keyed digest of nothing, to recognise the key of the other digests of such a run.
         ranges: The released ranges of private columns, in their own units.
+        prepared: The ids of the vectors that centre and whiten records.
         ended: When the run ended; None while it has not. The attributes after it are recorded at the end, too.
         models_released: Whether the guarantee covers the models; their files then have digests that need no key.
         files: Digests of the files of the run.
@@ -65,6 +66,7 @@ class RecordedFacts(_Recorded):
     run: str | None = None
     digest_check: str | None = None
     ranges: dict[str, list[float]] = {}
+    prepared: dict[str, str] = {}
     ended: str | None = None
     rounds: int | None = None
     stopped: str | None = None

@@ -22,8 +22,8 @@ from tacit.runs.evaluator import Evaluator
 from tacit.runs.metrics import Evaluation, Utility
 from tacit.runs.observer import Observer, Row
 from tacit.runs.prediction import TrainedModel, mean_parameters, trained_in_memory
+from tacit.runs.preparation import release_statistics
 from tacit.runs.privacy_meter import PrivacyMeter, finite_or_none
-from tacit.runs.private_ranges import release_ranges
 from tacit.runs.resolved_config import evaluation_interval
 from tacit.runs.run_result import run_result
 from tacit.runs.secret_noise import reserve_records
@@ -128,7 +128,7 @@ class Run(EvaluatedRun):
             self._evaluate_if_due()
             while self._begins():
                 if self.t == 0:
-                    release_ranges(self.task, self.algorithm, self.network)
+                    release_statistics(self.task, self.algorithm, self.network)
                 task, last = self.task.without_records(), self.t + 1 == self.rounds
                 state = self._stepper.step(self.t, self.checkpoint.state, task, self.network, last=last)
                 self.checkpoint = self._after(self.t + 1, state)

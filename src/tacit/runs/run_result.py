@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tacit.runs.observer import Row
-from tacit.runs.private_ranges import released_ranges
+from tacit.runs.preparation import released_ranges
+from tacit.tasks import record_preparation
 
 if TYPE_CHECKING:
     from tacit.runs.run import Run
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 def run_result(run: Run, now: Row) -> dict[str, Any]:
     """Return the result of a run as `--json` prints it; `now` is its last evaluation."""
     traffic, ranges = run.coordinator.total_traffic(run.network), released_ranges(run.task)
+    preparation = record_preparation(run.task)
     return {
         "algorithm": run.algorithm.title,
         "accuracy": now.get("accuracy"),
@@ -28,6 +30,7 @@ def run_result(run: Run, now: Row) -> dict[str, Any]:
         "out": None if run.out is None else str(run.out),
         "stopped": run.stopped,
         **({"ranges": ranges} if ranges else {}),
+        **({"prepared": sorted(dict(preparation.named_buffers()))} if preparation is not None else {}),
         "simulated": run.task.noise.simulated,
         "privacy": run.privacy.as_dict(),
     }

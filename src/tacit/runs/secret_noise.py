@@ -88,7 +88,7 @@ def reserve_records(
     reservation = Reservation(
         task.noise,
         task.nodes,
-        [task.data.x.numpy(), task.data.y.numpy()],
+        [task.data.raw[0].numpy(), task.data.y.numpy()],
         planned,
         title=f"{algorithm.title}, {rounds} rounds",
         delta=delta,

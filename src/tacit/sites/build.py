@@ -57,6 +57,7 @@ def _training_parts(site: SiteConfig, config: Config) -> TrainingParts:
     algorithm = build_algorithm(config.algorithm).with_rounds(config.rounds)
     _check_mixings(algorithm.mixing)
     _check_correlation(site, config)
+    _check_shares(config)
     graph = build_graph(config.graph)
     require(graph, *algorithm.needs, who=algorithm.title)
     data, network = _load_records(site, config.batch), site.network_config
@@ -160,6 +161,12 @@ def _check_correlation(site: SiteConfig, config: Config) -> None:
             'privacy.correlation = "time" cannot be used between sites with secret noise: the noise of a step depends '
             "on earlier steps, whose keys a site erases. Remove it"
         )
+
+
+def _check_shares(config: Config) -> None:
+    """Refuse statistics before round 0."""
+    if config.privacy.shares is not None:
+        raise TacitError("privacy.shares is for tacit train and tacit.train only: remove it from network.toml")
 
 
 def _check_mixings(mixing: MixingOptions) -> None:

@@ -3,7 +3,6 @@
 from tacit.tasks import content_shards  # noqa: F401 (registers its shardings)
 from tacit.tasks.clip import Clip
 from tacit.tasks.clipping import ClipNorm, clip_norms
-from tacit.tasks.column_ranges import RANGES_PURPOSE, column_histograms, use_ranges
 from tacit.tasks.data import (
     CsvTable,
     Dataset,
@@ -27,6 +26,8 @@ from tacit.tasks.data import (
     read_table,
 )
 from tacit.tasks.evaluation import Metrics, Predictions, predict_tests
+from tacit.tasks.features import FeatureDescription, FeatureMap, features
+from tacit.tasks.features.build import UserFeature, build_features, with_features
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.heads import (
     Binary,
@@ -43,30 +44,56 @@ from tacit.tasks.inspection import CellCounter, TableCheck, TableDraft, cell_not
 from tacit.tasks.layout import Layout, join
 from tacit.tasks.model import Model
 from tacit.tasks.models import Forward, models, tensor_output
+from tacit.tasks.preparation import (
+    RecordPreparation,
+    prepare_records,
+    record_preparation,
+    use_ranges,
+    whitening_matrix,
+)
 from tacit.tasks.range_estimate import estimate_ranges
 from tacit.tasks.sampling import Sampler
 from tacit.tasks.shards import STABLE_FOR, shards
+from tacit.tasks.statistics import (
+    ClassMoments,
+    ColumnHistogram,
+    Gram,
+    Histogram,
+    Mean,
+    Stacked,
+    Statistic,
+    class_moments,
+    gram_matrix,
+    quantiles,
+    statistics,
+)
 from tacit.tasks.target import Label, Target, TargetKind
 from tacit.tasks.task import Task
 from tacit.tasks.weights import Weighting, node_weights
 
 __all__ = [
-    "RANGES_PURPOSE",
     "STABLE_FOR",
     "Binary",
     "CellCounter",
+    "ClassMoments",
     "Classification",
     "Clip",
     "ClipNorm",
+    "ColumnHistogram",
     "Counts",
     "CsvTable",
     "Dataset",
     "DecimalMark",
+    "FeatureDescription",
+    "FeatureMap",
     "Forward",
     "FrameTable",
+    "Gram",
     "Head",
+    "Histogram",
     "Label",
     "Layout",
+    "Mean",
     "Metrics",
     "Missing",
     "Model",
@@ -74,9 +101,12 @@ __all__ = [
     "Normalise",
     "Predictions",
     "Ranges",
+    "RecordPreparation",
     "Regression",
     "Sampler",
     "Split",
+    "Stacked",
+    "Statistic",
     "TableCheck",
     "TableDraft",
     "TableSchema",
@@ -84,16 +114,20 @@ __all__ = [
     "Target",
     "TargetKind",
     "Task",
+    "UserFeature",
     "Weighting",
+    "build_features",
     "cell_notes",
     "check_table",
+    "class_moments",
     "clip_norms",
-    "column_histograms",
     "datasets",
     "default_head",
     "draft_table",
     "estimate_ranges",
+    "features",
     "fitting_split",
+    "gram_matrix",
     "heads",
     "join",
     "join_datasets",
@@ -107,9 +141,15 @@ __all__ = [
     "numbers",
     "open_table",
     "predict_tests",
+    "prepare_records",
+    "quantiles",
     "read_table",
+    "record_preparation",
     "refuse_mismatch",
     "shards",
+    "statistics",
     "tensor_output",
     "use_ranges",
+    "with_features",
+    "whitening_matrix",
 ]

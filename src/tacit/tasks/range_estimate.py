@@ -27,7 +27,7 @@ def estimate_ranges(schema: TableSchema, counts: NDArray[Any], deviation: float)
 
     Args:
         schema: The columns, before the release.
-        counts: The noised histograms of all private columns, as `column_histograms` arranges them.
+        counts: The noised histograms of all private columns, as `ColumnHistogram` arranges them.
         deviation: The standard deviation of the noise in a count.
     """
     by_column = np.asarray(counts, np.float64).reshape(-1, RANGE_BINS)

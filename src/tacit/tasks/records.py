@@ -15,8 +15,9 @@ from tacit.errors import TacitError
 from tacit.privacy import Draw
 from tacit.tasks.batch_loader import BatchLoader
 from tacit.tasks.clip import Clip
-from tacit.tasks.data import RANGE_BINS, Dataset, Ranges, with_ranges
+from tacit.tasks.data import Dataset, Ranges, with_ranges
 from tacit.tasks.model import Model
+from tacit.tasks.preparation import RecordPreparation, prepared_data
 
 
 class Records:
@@ -25,10 +26,14 @@ class Records:
     Attributes:
         data: The training and test records.
         shards: The indices of each hosted node's training records.
+        preparation: Centres and whitens records; None: they are as given.
     """
+
+    preparation: RecordPreparation | None
 
     def __init__(self, model: Model, data: Dataset, shards: Sequence[npt.NDArray[np.int64]]) -> None:
         self._model, self.data, self.shards = model, data, shards
+        self._unprepared, self.preparation = data, None
         self._loader = BatchLoader(data, shards)
         self._longest: float | None = None
 
@@ -132,28 +137,24 @@ class Records:
         shortened = replace(self.data, x=x * factors.view(-1, *[1] * (x.dim() - 1)))
         self._loader = BatchLoader(shortened, self.shards)
 
-    def range_histograms(self) -> Tensor:
-        """Return how many of each node's records are in each bin of its private columns, (n, columns × bins)."""
-        private = self.data.private
-        assert private is not None
-        records, sizes = np.concatenate(self.shards), [len(shard) for shard in self.shards]
-        bins = private.bins()[records]
-        histogram = np.repeat(np.arange(len(sizes)), sizes)[:, None] * bins.shape[1] + np.arange(bins.shape[1])
-        places = (histogram * RANGE_BINS + bins)[bins >= 0]
-        counts = np.bincount(places, minlength=len(sizes) * bins.shape[1] * RANGE_BINS)
-        return torch.from_numpy(counts.astype(np.float64)).view(len(sizes), -1)
-
     def use_ranges(self, ranges: Ranges | None) -> None:
         """Scale the private columns of all records by released ranges; None: as before the release."""
-        self.data = with_ranges(self.data, ranges)
+        self._unprepared = with_ranges(self._unprepared, ranges)
+        self.prepare(self.preparation)
+
+    def prepare(self, preparation: RecordPreparation | None) -> None:
+        """Centre and whiten all records, as they were without any preparation; None: leave them so."""
+        self.preparation, self.data = preparation, prepared_data(self._unprepared, preparation)
         self._loader = BatchLoader(self.data, self.shards)
         if self._longest is not None:
             self.limit_lengths(self._longest)
 
 
 def refuse_gradient(*args: object, **kwargs: object) -> NoReturn:
-    """Stand in for `Task.gradient` before a run begins."""
-    raise TacitError("Gradients can be computed in start and round only: bind must not depend on the records")
+    """Stand in for `Task.gradient` and `Task.statistic` before a run begins."""
+    raise TacitError(
+        "Gradients and statistics can be computed in start and round only: bind must not depend on the records"
+    )
 
 
 def checked_dtype(dtype: torch.dtype) -> torch.dtype:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from tacit.errors import TacitError
-from tacit.privacy import Bounded, Draw, Ledger, Noise, PairNoise, Relation, ReleaseContext
+from tacit.privacy import Bounded, Draw, Ledger, Noise, PairNoise, Relation, ReleaseContext, Sampling
 from tacit.tasks.clip import Clip
 from tacit.tasks.data import Dataset
 from tacit.tasks.evaluation import Metrics, Predictions, predict_tests
@@ -23,6 +23,7 @@ from tacit.tasks.model import Model
 from tacit.tasks.records import Records, checked_dtype, refuse_gradient
 from tacit.tasks.sampling import Sampler
 from tacit.tasks.shards import check_records
+from tacit.tasks.statistics import Statistic, check_statistic
 from tacit.tasks.task_facts import TaskFacts
 from tacit.tasks.weights import Weighting, node_weights
 
@@ -31,7 +32,7 @@ class Task(TaskFacts):
     """The records of the hosted nodes and the model they train.
 
     Privacy:
-        Algorithms get the task `without_records`. Gradients leave a node only through the `release` of a mechanism.
+        Algorithms get the task `without_records`. Gradients and statistics leave a node only by `Mechanism.release`.
 
     Args:
         model: The model that every node trains.
@@ -134,11 +135,12 @@ class Task(TaskFacts):
     def without_records(self, *, gradients: bool = True) -> Task:
         """Return the task as an algorithm sees it: it has no data, shards or draws.
 
-        It has `gradient` unless `gradients` is False, as it is before a run begins (`Algorithm.bind`).
+        It has `gradient` and `statistic` unless `gradients` is False, as it is before a run begins (`Algorithm.bind`).
         """
         seen = copy.copy(self)
         del seen.__dict__["_records"]
         seen.gradient = self.gradient if gradients else refuse_gradient  # type: ignore[method-assign]
+        seen.statistic = self.statistic if gradients else refuse_gradient  # type: ignore[method-assign]
         seen.limit_smoothness = self.limit_smoothness  # type: ignore[method-assign]
         seen.sampler = self.sampler.without_draws()
         return seen
@@ -147,7 +149,7 @@ class Task(TaskFacts):
 
         def __getattr__(self, name: str) -> NoReturn:
             if name == "_records":
-                raise TacitError("An algorithm has no access to the records: use task.gradient")
+                raise TacitError("An algorithm has no access to the records: use task.gradient or task.statistic")
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def of_network(self) -> Task:
@@ -199,6 +201,21 @@ class Task(TaskFacts):
             unit="record",
             _local=local,
         )
+
+    def statistic(self, statistic: Statistic, step: int = 0, purpose: str | None = None) -> Bounded:
+        """Return a sum over all records of each node (n, length), such as `Mean()`: sampling amplifies nothing.
+
+        Args:
+            statistic: A statistic of this package, which states its sensitivity.
+            step: The step of the release.
+            purpose: What it is for, as the ledger records it; None: the name of the statistic.
+        """
+        check_statistic(statistic)
+        value, purpose = statistic.totals(self.data, self.shards), purpose or statistic.name
+        self.ledger.open(step, purpose)
+        sampling = Sampling("none", np.ones(self.n), self.sampling.relation)
+        sensitivity = np.full(self.n, statistic.sensitivity(sampling.relation))
+        return Bounded(value, sensitivity, "l2", sampling, step, purpose, self.release_context, "record")
 
     def limit_smoothness(self, smoothness: float) -> bool:
         """Make every record's loss `smoothness`-smooth, up to rounding, by scaling down longer records, each by itself.

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tacit.graphs import Graph
 from tacit.privacy import BandedGaussian, Paired, PairPlan, Release, declares
-from tacit.tasks import RANGES_PURPOSE
+from tacit.runs import PREPARATION_TITLES
 
 if TYPE_CHECKING:
     from tacit.algorithms import Algorithm
@@ -54,8 +54,8 @@ def mixing_rounds(
     """Group the rounds behind these releases, or return the reason why no mixing bound applies to them."""
     if any(release.unit != "record" for release in releases):
         return f"no mixing bound is known for whole nodes, the unit of {algorithm.title}"
-    if any(release.purpose == RANGES_PURPOSE for release in releases):
-        return "the ranges of columns are released as well, for which no mixing bound is known"
+    if found := [PREPARATION_TITLES[each.purpose] for each in releases if each.purpose in PREPARATION_TITLES]:
+        return f"the {found[0]} are released as well, for which no mixing bound is known"
     if not algorithm.mixing.keeps_rounds:
         options = " and ".join(f"algorithm.{option}" for option in algorithm.mixing.used if option != "weights")
         return f"no mixing bound is known with {options}; the eavesdropper's bound applies"

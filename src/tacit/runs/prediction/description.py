@@ -14,7 +14,7 @@ from tacit.errors import TacitError
 from tacit.registry import invalid
 from tacit.runs.config_sections import PYTHON_OBJECT_PREFIX, RegularisationKeys
 from tacit.runs.prediction.model_privacy import Described, ModelPrivacy
-from tacit.tasks import DecimalMark, Head, Label, Layout, Normalise, Target, heads, models
+from tacit.tasks import DecimalMark, Head, Label, Layout, Normalise, Target, heads, models, record_preparation
 from tacit.version import __version__
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ class ModelDescription(Described):
         reading: The form of csv files, as far as it was declared: separator, decimal mark, encoding, multiline.
         normalise: How every record is divided by its own norm.
         decimal: The decimal mark of the training table, which is also used for text in data frames.
+        prepared: Which released statistics prepare a record before the module, in this order: "mean", "whitening". The
+            file has them beside the parameters, as `preparation.mean` and `preparation.whitening`.
     """
 
     format: int
@@ -105,6 +107,7 @@ class ModelDescription(Described):
     reading: dict[str, str | bool]
     normalise: Normalise
     decimal: DecimalMark = "."
+    prepared: list[str] = Field(default_factory=list)
     privacy: ModelPrivacy
 
     @property
@@ -151,6 +154,7 @@ def describe(run: Run, *, node: int | None, complete: bool) -> ModelDescription:
         reading=_reading(run.config.get("data", {})),
         normalise=data.normalise,
         decimal=data.decimal,
+        prepared=[] if (prepared := record_preparation(task)) is None else list(dict(prepared.named_buffers())),
         privacy=ModelPrivacy.of(run.privacy, is_site=is_site),
     )
 

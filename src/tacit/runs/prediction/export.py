@@ -31,7 +31,7 @@ def export_model(model: TrainedModel, path: Path, form: ExportFormat) -> None:
 
     ONNX and TorchScript files map features (B, …) as float32, tokens as int64, for any number of records B, to what
     `predict_proba` and `predict` return for numbers: probabilities (B, C), or values (B,) in the unit of the records. A
-    state dict contains the parameters only, in a safetensors file.
+    state dict contains the parameters, and the statistics that prepare records, in a safetensors file.
 
     Raises:
         TacitError: The model cannot be exported, or a package is missing.
@@ -40,7 +40,7 @@ def export_model(model: TrainedModel, path: Path, form: ExportFormat) -> None:
     if form in writers:
         storage.write(path, writers[form](model))
     else:
-        ModelFile.of_module(model.module, model.description).write(path)
+        ModelFile.of_module(model.module, model.description, model.preparation).write(path)
 
 
 def _onnx(model: TrainedModel) -> bytes:

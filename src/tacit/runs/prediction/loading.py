@@ -18,7 +18,7 @@ from tacit.runs.prediction.description import ModelDescription, describe
 from tacit.runs.prediction.model_file import ModelFile
 from tacit.runs.prediction.trained_model import TrainedModel
 from tacit.runs.recorded_facts import RecordedFacts
-from tacit.tasks import Head, Model, TableSchema, heads, models
+from tacit.tasks import Head, Model, TableSchema, heads, models, record_preparation
 
 if TYPE_CHECKING:
     from tacit.runs.run import Run
@@ -35,7 +35,8 @@ def trained_in_memory(run: Run, node: int | None) -> TrainedModel:
     own = hosted if run.has_all_nodes else int(run.task.nodes[0])
     schema = run.task.data.schema
     description = describe(run, node=own, complete=True)
-    return TrainedModel(module, run.task.head, schema, description, run.task.model.forward)
+    preparation = copy.deepcopy(record_preparation(run.task))
+    return TrainedModel(module, run.task.head, schema, description, run.task.model.forward, preparation)
 
 
 def trained_in_folder(folder: Path, node: int | None, given: nn.Module | Model | str | None) -> TrainedModel:
@@ -62,7 +63,8 @@ def trained_in_folder(folder: Path, node: int | None, given: nn.Module | Model |
     module = file.load_into(module, params)
     described = description if own else node_description(description, node)
     forward = given.forward if isinstance(given, Model) else None
-    return TrainedModel(module, _head(description), _schema(description, folder), described, forward)
+    schema = _schema(description, folder)
+    return TrainedModel(module, _head(description), schema, described, forward, file.preparation)
 
 
 def node_description(description: ModelDescription, node: int | None) -> ModelDescription:

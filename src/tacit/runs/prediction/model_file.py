@@ -14,9 +14,12 @@ from torch import Tensor, nn
 from tacit.errors import TacitError
 from tacit.runs import storage
 from tacit.runs.prediction.description import METADATA_KEY, ModelDescription, describe
+from tacit.tasks import RecordPreparation, record_preparation
 
 if TYPE_CHECKING:
     from tacit.runs.run import Run
+
+_PREPARATION = "preparation"  # before the names of tensors that prepare records
 
 
 @dataclass(frozen=True)
@@ -26,10 +29,12 @@ class ModelFile:
     Attributes:
         state: Parameters and buffers, as `module.load_state_dict` accepts them.
         description: All that is needed to predict.
+        preparation: Centres and whitens records before the module; None: they are used as they are.
     """
 
     state: dict[str, Tensor]
     description: ModelDescription
+    preparation: RecordPreparation | None = None
 
     @classmethod
     def of_run(cls, run: Run) -> ModelFile | None:
@@ -49,13 +54,17 @@ class ModelFile:
         local = [name for name in model.layout.names if columns[name].stop > len(params)]
         if module is None:
             named = model.layout.unflatten(all_params)
-            return cls({name: value for name, value in named.items() if name not in local}, description)
-        return cls(_state(module, local), description)
+            state = {name: value for name, value in named.items() if name not in local}
+        else:
+            state = _state(module, local)
+        return cls(state, description, record_preparation(run.task))
 
     @classmethod
-    def of_module(cls, module: nn.Module, description: ModelDescription) -> ModelFile:
+    def of_module(
+        cls, module: nn.Module, description: ModelDescription, preparation: RecordPreparation | None = None
+    ) -> ModelFile:
         """Return the file of a module with all its parameters."""
-        return cls(_state(module, []), description)
+        return cls(_state(module, []), description, preparation)
 
     @classmethod
     def read(cls, path: Path) -> ModelFile:
@@ -76,12 +85,18 @@ class ModelFile:
                 state = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
         except (SafetensorError, OSError, ValueError) as error:
             raise TacitError(f"{path} cannot be read as a model file: {error}") from None
-        return cls(state, ModelDescription.parse(metadata[METADATA_KEY], str(path)))
+        description = ModelDescription.parse(metadata[METADATA_KEY], str(path))
+        try:
+            buffers = {name: state.pop(f"{_PREPARATION}.{name}") for name in description.prepared}
+            return cls(state, description, RecordPreparation(**buffers) if buffers else None)
+        except (KeyError, TypeError):
+            raise TacitError(f"{path} is damaged: the statistics that prepare records are missing") from None
 
     def write(self, path: Path) -> None:
         """Write the file, completely or not at all."""
         # Copies, since safetensors refuses tensors that share memory.
-        state = {key: value.detach().contiguous().clone() for key, value in self.state.items()}
+        prepared = {} if self.preparation is None else dict(self.preparation.named_buffers(_PREPARATION))
+        state = {key: value.detach().contiguous().clone() for key, value in {**self.state, **prepared}.items()}
         storage.write(path, safetensors.torch.save(state, {METADATA_KEY: self.description.model_dump_json()}))
 
     def load_into(self, module: nn.Module, params: Tensor | None = None) -> nn.Module:

@@ -20,7 +20,7 @@ from tacit.errors import TacitError
 from tacit.runs.prediction.description import ModelDescription
 from tacit.runs.prediction.record_files import RecordFile, record_frame
 from tacit.runs.run_summary import SummarisedRun
-from tacit.tasks import Forward, Head, Normalise, TableSchema, normalised_records, tensor_output
+from tacit.tasks import Forward, Head, Normalise, RecordPreparation, TableSchema, normalised_records, tensor_output
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,17 +35,26 @@ _RECORDS_AT_ONCE = 2048
 class PredictionModule(nn.Module):
     """Maps features (B, …) to probabilities (B, C) or to values (B,) in the unit of the records, as float32.
 
-    Integer features stay integers.
+    Integer features stay integers. Frozen `preparation` maps features to what the module was trained on.
     """
 
-    def __init__(self, module: nn.Module, head: Head, normalise: Normalise, adapter: Forward | None = None) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        head: Head,
+        normalise: Normalise,
+        adapter: Forward | None = None,
+        preparation: nn.Module | None = None,
+    ) -> None:
         super().__init__()
+        self.preparation = preparation
         self.module, self._head, self._normalise, self._adapter = module, head, normalise, adapter
         self._dtype = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
 
     def forward(self, x: Tensor) -> Tensor:
         if x.is_floating_point():
-            x = normalised_records(x, self._normalise).to(self._dtype)
+            x = normalised_records(x, self._normalise)
+            x = (x if self.preparation is None else self.preparation(x)).to(self._dtype)
         outputs = self.module(x) if self._adapter is None else self._adapter(self.module, x)
         return self._head.predict(tensor_output(outputs)).float()
 
@@ -60,6 +69,7 @@ class TrainedModel:
         schema: The columns from which records are prepared; None if the training records were not a table.
         description: The metadata of the model.
         forward: The function that calls the module; None if the module is called with the features alone.
+        preparation: Centres and whitens features before the module; None: they are used as they are.
     """
 
     module: nn.Module
@@ -67,6 +77,7 @@ class TrainedModel:
     schema: TableSchema | None
     description: ModelDescription
     forward: Forward | None = None
+    preparation: RecordPreparation | None = None
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -80,7 +91,8 @@ class TrainedModel:
         Raises:
             TacitError: The outputs have no known meaning.
         """
-        return PredictionModule(self.module, self.known_head, self.description.normalise, self.forward)
+        normalise = self.description.normalise
+        return PredictionModule(self.module, self.known_head, normalise, self.forward, self.preparation)
 
     @property
     def known_head(self) -> Head:

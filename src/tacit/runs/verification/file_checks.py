@@ -7,6 +7,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from tacit.errors import TacitError
 from tacit.privacy import Noise
 from tacit.runs import storage
 from tacit.runs.canonical import settings_differences, settings_digest
@@ -46,6 +49,8 @@ def check_result(evidence: Evidence, found: AccountedPrivacy, findings: Findings
     expected["processes"] = facts.processes
     if facts.ranges and facts.rounds:  # an interrupted round 0 may have released them already
         expected["ranges"] = facts.ranges
+    if facts.prepared and facts.rounds:
+        expected["prepared"] = sorted(facts.prepared)
     if not evidence.is_site:
         expected["nodes"] = sum(part.facts.nodes[1] for part in evidence.ledgers)
     _compare(storage.RESULT_FILE, expected, result, findings)
@@ -149,11 +154,28 @@ def check_model(evidence: Evidence, found: AccountedPrivacy, findings: Findings)
     for name, released in (evidence.facts.ranges if evidence.facts.rounds else {}).items():
         _compare(f"{path.name}: column {name}", {"released": released}, columns.get(name, {}), findings)
     _compare(f"{path.name}: privacy", expected, stated.model_dump(), findings)
+    _check_preparation(evidence, file, findings)
     may_cover = found.guaranteed is not None and found.statement.get("covers_models", True) is True
     findings.expect(
         may_cover or not covered,
         f"{storage.LEDGER_FILE}: the guarantee does not cover the models, but the ledger records that it does",
     )
+
+
+def _check_preparation(evidence: Evidence, file: ModelFile, findings: Findings) -> None:
+    """The model file must prepare records with what the run has computed from its released statistics."""
+    part = evidence.ledgers[0]
+    recorded = part.facts.prepared if part.facts.rounds else {}
+    found = {} if file.preparation is None else dict(file.preparation.named_buffers())
+    try:
+        expected = {name: part.ledger.facts.read_vector(key) for name, key in recorded.items()}
+    except TacitError as error:
+        findings.differences.append(str(error))
+        return
+    agree = found.keys() == expected.keys() and all(
+        np.array_equal(found[name].double().flatten().numpy(), expected[name]) for name in found
+    )
+    findings.expect(agree, f"{storage.MODEL_FILE}: records are prepared with other statistics than the run released")
 
 
 def check_digests(evidence: Evidence, findings: Findings) -> None:

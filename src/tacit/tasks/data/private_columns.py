@@ -47,15 +47,16 @@ class PrivateColumns:
         """Return the columns of these training records."""
         return replace(self, train=self.train[records])
 
-    def bins(self) -> NDArray[np.int64]:
-        """Return the bin (M, k) of each training record's number in the range `within`; −1 for missing cells.
+    def bins(self, records: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the bin (B, k) of the numbers of these training records in the range `within`; −1 for missing cells.
 
         Privacy:
             The bins of a record depend on this record alone. Numbers outside `within` are in the first or last bin.
         """
-        bins = np.empty(self.train.shape, np.int64)
+        numbers = self.train[records]
+        bins = np.empty(numbers.shape, np.int64)
         for k, column in enumerate(self.schema.private_columns.values()):
-            positions, valid = column.prepare_numbers(self.train[:, k])
+            positions, valid = column.prepare_numbers(numbers[:, k])
             inside = np.minimum((positions[:, 0] + 1) * (RANGE_BINS / 2), RANGE_BINS - 1)
             bins[:, k] = np.where(valid, inside, -1)
         return bins
