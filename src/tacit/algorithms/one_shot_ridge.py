@@ -52,7 +52,7 @@ class OneShotRidge(Algorithm[ModelState]):
     models_are_released: ClassVar[bool] = True
     fits_linear_classifiers_only: ClassVar[bool] = True
     refused_options: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        NOT_DECLARED, "all nodes compute the same model from sums over all records"
+        (*NOT_DECLARED, "averaging"), "all nodes compute the same model from sums over all records"
     )
     title = "one-shot ridge"
 
