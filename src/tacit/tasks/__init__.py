@@ -150,6 +150,6 @@ __all__ = [
     "statistics",
     "tensor_output",
     "use_ranges",
-    "with_features",
     "whitening_matrix",
+    "with_features",
 ]
