@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 # One thread per test process: the processes already use all cores.
 TEST_ENV := OMP_NUM_THREADS=1
 
-.PHONY: setup demo test lint docs proto browser wheel audit chaos mutants bench notebooks clean
+.PHONY: setup demo test lint docs proto browser wheel audit chaos mutants results bench notebooks clean
 
 setup: $(VENV)/.ready
 
@@ -56,6 +56,10 @@ chaos: setup
 # Privacy mistakes of one line, made one by one in copies of the tree. Each must make a test fail.
 mutants: setup
 	$(TEST_ENV) $(BIN)/python -m tests.mutants
+
+# Make the tables of docs/experiments from the results in experiments/results.
+results: setup
+	$(BIN)/python -m tacit.reproduce.kept docs/experiments/*.md
 
 # Benchmarks against Opacus; other libraries are installed into environments of their own under benchmarks/.venv.
 bench: setup

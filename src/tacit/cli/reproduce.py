@@ -10,6 +10,7 @@ import typer
 from tacit.cli.app import app
 from tacit.cli.output import aligned_table, print_json, print_line, results_line
 from tacit.cli.parallel import continue_later, job_count
+from tacit.errors import TacitError
 
 
 @app.command()
@@ -21,9 +22,17 @@ def reproduce(
         Path | None, typer.Option(help="Folder of the results. Default: runs/reproduce/PAPER/TABLE.")
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Parallel processes. Default: one per core, at most 8.")] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Save the results of the cells in experiments/results, to commit them.")
+    ] = False,
+    kept: Annotated[
+        bool, typer.Option("--kept", help="Run nothing: show the results that are kept in experiments/results.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Repeat an experiment of a paper, at the claimed ε and at the guaranteed ε."""
+    if keep and kept:
+        raise TacitError("--keep runs the experiment and --kept does not: give one of them")
     if tune:
         _tune(experiment, quick, out, jobs, as_json)
         return
@@ -31,7 +40,7 @@ def reproduce(
     from tacit.reproduce import reproduce as run_experiment
 
     with continue_later():
-        results = run_experiment(experiment, quick=quick, out=out, jobs=job_count(jobs))
+        results = run_experiment(experiment, quick=quick, out=out, jobs=job_count(jobs), keep=keep, kept=kept)
     page = write_if_installed(write_experiment_page, results)
     if as_json:
         print_json(results.as_dict())

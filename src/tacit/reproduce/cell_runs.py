@@ -27,6 +27,7 @@ from tacit.runs import (
 )
 from tacit.runs.metrics import Result, all_metrics, has_failed
 from tacit.tasks import Dataset
+from tacit.version import __version__
 
 
 def run_cells(cells: Sequence[ExperimentCell], folder: Path, jobs: int = 1) -> dict[str, Result]:
@@ -59,6 +60,7 @@ def run_cell(cell: ExperimentCell) -> Result:
         "error": error or run.stopped,
         "config": json.loads(cell.config.model_dump_json(exclude_none=True)),  # JSON has no infinity
         "held_out": cell.held_out,
+        "versions": {"tacit": __version__, "torch": torch.__version__},
     }
 
 

@@ -10,6 +10,7 @@ from tacit.reproduce.cell_runs import run_cells
 from tacit.reproduce.cells import expand_cells
 from tacit.reproduce.experiment import Experiment
 from tacit.reproduce.files import load_experiment
+from tacit.reproduce.kept import kept_folder, kept_results
 from tacit.reproduce.results import ResultRow, result_rows
 from tacit.reproduce.tables import csv_table, markdown_table
 from tacit.reproduce.tuning import tune_experiment
@@ -48,7 +49,15 @@ class ExperimentResults:
         }
 
 
-def reproduce(name: str, *, quick: bool = False, out: Path | None = None, jobs: int = 1) -> ExperimentResults:
+def reproduce(
+    name: str,
+    *,
+    quick: bool = False,
+    out: Path | None = None,
+    jobs: int = 1,
+    keep: bool = False,
+    kept: bool = False,
+) -> ExperimentResults:
     """Run an experiment and write table.md, table.csv and results.json.
 
     Cells that have been run before are not repeated, even for another figure of the same paper.
@@ -58,12 +67,17 @@ def reproduce(name: str, *, quick: bool = False, out: Path | None = None, jobs: 
         quick: Run its small version.
         out: Folder of the results; by default runs/reproduce/NAME.
         jobs: Number of processes.
+        keep: Save the cells beside the experiments, in experiments/results, and not in `out`.
+        kept: Run nothing: use the results that are kept there.
     """
     experiment = _load(name, quick)
     cells = expand_cells(experiment)
     folder = out or _RUNS / f"{name}{'-quick' if quick else ''}"
     ensure_folder(folder)
-    results = run_cells(cells, (out or folder.parent) / "cells", jobs)
+    if kept:
+        results = kept_results(name, cells)
+    else:
+        results = run_cells(cells, kept_folder(name) if keep else (out or folder.parent) / "cells", jobs)
     rows = result_rows(experiment, cells, results)
     seconds = round(sum(result["seconds"] for result in results.values()), 1)
     done = ExperimentResults(name, experiment, quick, rows, seconds, folder)
