@@ -8,15 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tacit.algorithms import Algorithm, algorithms
+from tacit.algorithms import Algorithm
 from tacit.errors import TacitError
-from tacit.graphs import graphs
 from tacit.reproduce import available_experiments, load_experiment, read_experiment
 from tacit.reproduce.cell_runs import run_cell
 from tacit.reproduce.cells import expand_cells
 from tacit.reproduce.graph_study import GraphStudy
 from tacit.reproduce.tuning import tuning_cells
-from tacit.runs import Config
+from tacit.runs import Config, build_algorithm, build_graph
 
 EXPERIMENTS = sorted(available_experiments())
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
@@ -72,6 +71,7 @@ def test_tuning_on_a_users_file_keeps_neighbours_neighbours(tiny, tmp_path, opti
     [
         ("dyn-d2p", ("table1", "table2", "figure2", "figure3", "figure4", "figure5")),
         ("partpsp", ("figure2", "figure3", "figure4", "table2", "table2-resnet18", "table2-vit", "table3", "table4")),
+        ("flagship", ("fashion-mnist", "mnist", "dirichlet", "failures")),
         ("lt-admm-dp", ("data", "figure1", "table1")),
         ("ppgl", (*(f"table{k}" for k in range(1, 7)), "table4-steps", "figure3", "figure4", "figure5")),
         (
@@ -100,10 +100,10 @@ def test_every_experiment_can_be_built(name):
         assert all(isinstance(cell.config, GraphStudy) for cell in cells)
         return
     for config in {cell.key: cell.config for cell in cells}.values():
-        assert isinstance(algorithms.build(config.algorithm.name, config.algorithm.parameters), Algorithm)
+        assert isinstance(build_algorithm(config.algorithm), Algorithm)
     chosen = {str(cell.config.graph): cell.config.graph for cell in cells}
     for graph in chosen.values():
-        assert graphs.build(graph.name, graph.parameters).nodes == graph.parameters["nodes"]
+        assert build_graph(graph).nodes == graph.parameters["nodes"]
 
 
 @pytest.mark.parametrize("name", ["dyn-d2p/table1", "dyn-d2p/table2"])

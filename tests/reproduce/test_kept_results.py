@@ -1,0 +1,75 @@
+"""Results that are kept with the experiments: read without a run, and the source of every table on a page."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tacit.errors import TacitError
+from tacit.reproduce import load_experiment
+from tacit.reproduce.cells import expand_cells
+from tacit.reproduce.kept import kept_folder, kept_results, kept_table, with_tables
+
+PAGES = sorted((Path(__file__).parents[2] / "docs/experiments").glob("*.md"))
+RUN = ("reproduce", "tiny/one", "--jobs", "1")
+
+
+@pytest.fixture
+def quicker(tiny):
+    """The experiment with one ε and one round."""
+    tiny.write_text(tiny.read_text().replace("rounds = 6", "rounds = 1").replace("values = [1, 3]", "values = [3]"))
+    return tiny
+
+
+def test_kept_results_are_shown_without_a_run(tacit, quicker):
+    refused = tacit(*RUN, "--kept")
+    assert refused.code == 2
+    assert refused.err.startswith("error: 10 of 10 results of tiny/one are not kept in ")
+    first = tacit(*RUN, "--keep")
+    assert first.code == 0, first.err
+    files = sorted(Path("experiments/results/tiny").glob("*.json"))
+    assert len(files) == 10
+    again = tacit(*RUN, "--kept")
+    assert again.out.splitlines()[:4] == first.out.splitlines()[:4]
+    # The shown numbers are those of the files.
+    for file in files:
+        result = json.loads(file.read_text())
+        assert set(result["versions"]) == {"tacit", "torch"}
+        file.write_text(json.dumps({**result, "history": [{**row, "accuracy": 0.125} for row in result["history"]]}))
+    assert "12.50" in tacit(*RUN, "--kept").out
+    files[0].unlink()
+    assert "1 of 10 results of tiny/one are not kept" in tacit(*RUN, "--kept").err
+    assert "give one of them" in tacit(*RUN, "--kept", "--keep").err
+
+
+def test_tables_of_a_page_are_made_anew(tacit, quicker):
+    tacit(*RUN, "--keep")
+    before, after = "Before.\n\n<!-- results: tiny/one -->\n", "<!-- end of results -->\n\nAfter.\n"
+    made = with_tables(f"{before}old\n{after}")
+    assert made == f"{before}{kept_table('tiny/one')}\n{after}"
+    assert with_tables(made) == made
+    assert with_tables("No table.\n") == "No table.\n"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_pages_have_the_kept_results(page):
+    """`make results` writes the tables."""
+    text = page.read_text(encoding="utf-8")
+    assert with_tables(text) == text
+
+
+def test_unused_results_are_not_kept():
+    """Every kept file of the project belongs to a cell of an experiment that is complete."""
+    root = Path(__file__).parents[2] / "experiments/results"
+    for folder in sorted(path for path in root.glob("*") if path.is_dir()):
+        names = [f"{folder.name}/{path.stem}" for path in (root.parent / folder.name).glob("*.toml")]
+        keys = {cell.key for name in names for cell in expand_cells(load_experiment(name))}
+        assert {path.stem for path in folder.glob("*.json")} <= keys
+        assert all(kept_folder(name) == folder for name in names)
+
+
+def test_a_missing_cell_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("tacit.reproduce.kept.kept_folder", lambda name: tmp_path)
+    cells = expand_cells(load_experiment("flagship/mnist"))
+    with pytest.raises(TacitError, match=r"9 of 9 results of flagship/mnist are not kept .* Eavesdropper, epsilon 1"):
+        kept_results("flagship/mnist", cells)
