@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import tacit
 from tacit.errors import TacitError
 from tacit.graphs import graphs
 from tacit.privacy import Eavesdropper, Paired, against_colluders
@@ -157,3 +158,13 @@ def test_key_graphs_that_colluders_can_separate_are_refused(tmp_path):
         key_edges("complet", ring, 1)
     with pytest.raises(TacitError, match="must be below the number of nodes 8, got 8"):
         key_edges(None, ring, 8)
+
+
+def test_python_arguments():
+    run = tacit.train(nodes=6, rounds=2, epsilon=2.0, colluders=1, ratio=1.0, keys="graph")
+    target = run.config["privacy"]
+    assert (target["noise"], target["colluders"], target["ratio"], target["keys"]) == ("paired", 1, 1.0, "graph")
+    assert run.algorithm.pairs.ratio == pytest.approx(1.0, rel=1e-4)
+    assert len(run.algorithm.pairs.edges) < 15
+    with pytest.raises(TacitError, match="ratio has an effect only with paired noise: set colluders"):
+        tacit.train(nodes=4, rounds=1, epsilon=2.0, ratio=1.0)

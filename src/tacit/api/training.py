@@ -54,6 +54,8 @@ def train(
     correlation: Literal["none", "time"] = "none",
     bandwidth: int | None = None,
     colluders: int | None = None,
+    ratio: float | None = None,
+    keys: str | None = None,
     evaluate_every: int | None = None,
     out: str | Path | None = None,
     resume: bool = False,
@@ -110,6 +112,9 @@ def train(
             needs `sampling="cyclic"`, and a method of the D²P family or dp-sgd.
         bandwidth: Over how many steps it is correlated, at most. The default is an epoch.
         colluders: Use paired noise, whose ε holds against an eavesdropper who colludes with any so many nodes.
+        ratio: With `colluders`: variance of a pair's noise ÷ that of a node's own. The default is 3.
+        keys: With `colluders`: which nodes share keys: "complete", "regular", "graph" or a file with two nodes per
+            line. The default is "complete" up to 64 nodes, else "regular".
         evaluate_every: Rounds between two evaluations; by default there are about 20 evaluations.
         out: A new folder for config, ledger, history, models, checkpoint and report. By default nothing is written.
         resume: Continue the run in `out` from its last checkpoint, with the same arguments as before. Other settings
@@ -135,11 +140,9 @@ def train(
     _check_arguments(others, out, resume, extend)
     general = {"seed": seed, "noise": noise, "rounds": rounds, "evaluate_every": evaluate_every}
     batches = {"size": batch, "sampling": sampling, "relation": relation}
-    goal = _privacy_goal(locals())
     with python_errors():
         given = GivenParts(model, data, task, algorithm, graph, nodes, sharding)
-        if epsilon is None and budget is None:
-            goal["epsilon"] = given.default_epsilon(hyperparameters)
+        goal = _privacy_goal(locals(), given)
         sections = given.sections(hyperparameters, _ARGUMENTS)
         config = Config.parse({**general, **sections, "batch": batches, "privacy": goal}, "tacit.train")
         _warn_of_weak_protection(config)
@@ -148,10 +151,15 @@ def train(
         return from_config(config, parts, **how, observers=adapt_observers(observers, progress), secret_noise=True).go()
 
 
-def _privacy_goal(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _privacy_goal(arguments: Mapping[str, Any], parts: GivenParts) -> dict[str, Any]:
     """The section [privacy] of these arguments. Their `noise` is that of the run, and not that of the section."""
+    needless = [key for key in ("ratio", "keys") if arguments[key] is not None]
+    if needless and arguments["colluders"] is None:
+        raise TacitError(f"{needless[0]} has an effect only with paired noise: set colluders")
     paired = "independent" if arguments["colluders"] is None else "paired"
     given = {key: value for key, value in arguments.items() if key in PrivacyTarget.model_fields}
+    if given["epsilon"] is None and given["budget"] is None:
+        given["epsilon"] = parts.default_epsilon(arguments["hyperparameters"])
     return {**given, "noise": paired}
 
 

@@ -116,8 +116,9 @@ def total_of_runs(runs: Sequence[RecordedRun], delta: float) -> RecordsTotal:
     if reason:
         return RecordsTotal(None, len(runs), reason)
     colluders = max(map(planned_colluders, released), default=0)
+    released = [releases_against(lines, colluders) for lines in released]
     try:
-        epsilon = joint_epsilon([releases_against(lines, colluders) for lines in released], delta)
+        epsilon = joint_epsilon(released, delta)
     except TacitError as error:
         return RecordsTotal(None, len(runs), str(error))
     if math.isinf(epsilon):
