@@ -138,8 +138,7 @@ def train(
     goal = _privacy_goal(locals())
     with python_errors():
         given = GivenParts(model, data, task, algorithm, graph, nodes, sharding)
-        if epsilon is None and budget is None:
-            goal["epsilon"] = given.default_epsilon(hyperparameters)
+        goal["epsilon"] = given.default_epsilon(hyperparameters) if epsilon is budget is None else epsilon
         sections = given.sections(hyperparameters, _ARGUMENTS)
         config = Config.parse({**general, **sections, "batch": batches, "privacy": goal}, "tacit.train")
         _warn_of_weak_protection(config)
