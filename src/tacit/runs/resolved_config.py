@@ -112,7 +112,7 @@ def _attributes(part: object) -> dict[str, Any]:
     if isinstance(part, nn.Module):
         return {"parameters": sum(tensor.numel() for tensor in part.parameters())}
     if isinstance(part, Algorithm | Head) and is_dataclass(part):
-        hidden = {"name", "rounds", "target"} | (
+        hidden = {"name", "rounds", "target", "preparation"} | (
             {"mixing"} if getattr(part, "mixing", None) == MixingOptions() else set()
         )
         values = {f.name: getattr(part, f.name) for f in fields(part) if f.name not in hidden}
