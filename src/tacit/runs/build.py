@@ -122,7 +122,7 @@ def _complete(config: Config, parts: UserParts) -> _Complete:
     require(graph, *algorithm.needs, who=algorithm.title)
     check_sharding(config, parts, graph.nodes)
     check_noise_level(algorithm, config.privacy)
-    data = parts.data or build_data(config.data, batch_relation(config.batch))
+    data = build_data(config.data, batch_relation(config.batch), parts.data, parts.features)
     shards = parts.sharding or build_shards(config.sharding, data, graph.nodes, config.seed)
     check_shards(shards, len(data.y), graph.nodes)
     if parts.model is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -36,6 +37,7 @@ from tacit.runs.config_sections import (
 from tacit.runs.heads import build_head, head_of_module
 from tacit.tasks import (
     Dataset,
+    FeatureName,
     Head,
     Model,
     Task,
@@ -62,6 +64,7 @@ class UserParts:
     model: nn.Module | Model | None = None
     graph: Graph | None = None
     algorithm: Algorithm[Any] | None = None
+    features: Sequence[FeatureName] | None = None
 
 
 def check_names(config: Config, parts: UserParts) -> None:
@@ -131,17 +134,23 @@ def batch_relation(batch: Batch) -> Relation:
     return batch.relation or kind.relations[0]
 
 
-def build_data(part: NamedPart, relation: Relation) -> Dataset:
-    """The data that a config names. A user's file is split as the relation of the run needs it, unless the config says.
+def build_data(
+    part: NamedPart, relation: Relation, given: Dataset | None = None, own_features: Sequence[FeatureName] | None = None
+) -> Dataset:
+    """The data that a config names, or `given` data, with the features that the config names.
 
-    A split that does not fit is refused where the run begins, if the run could state a guarantee. Features are applied
-    if the config names any.
+    A user's file is split as the relation of the run needs it, unless the config says. A split that does not fit is
+    refused where the run begins, if the run could state a guarantee. `own_features` replace names of Python objects.
     """
     can_split = part.name in datasets and "split" in datasets.options(part.name)
     chosen, params = {"split": fitting_split(relation)} if can_split else {}, part.parameters
     keys = _pop_keys(FeatureKeys, params, f"data {part.name}")
-    data = datasets.build(part.name, {**chosen, **params})
-    return data if keys.features is None else with_features(data, keys.features, keys.whiten, keys.rank)
+    data = datasets.build(part.name, {**chosen, **params}) if given is None else given
+    names = own_features or keys.features
+    if names is None:
+        return data
+    published = given is None and part.name in datasets and "path" not in datasets.options(part.name)
+    return with_features(data, names, keys.whiten, keys.rank, published=published)
 
 
 def build_model(config: Config, data: Dataset, algorithm: Algorithm[Any], head: Head | None = None) -> Model:

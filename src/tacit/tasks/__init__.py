@@ -28,7 +28,7 @@ from tacit.tasks.data import (
 )
 from tacit.tasks.evaluation import Metrics, Predictions, predict_tests
 from tacit.tasks.features import FeatureDescription, FeatureMap, features
-from tacit.tasks.features.build import UserFeature, build_features, with_features
+from tacit.tasks.features.build import FeatureName, build_features, with_features
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.heads import (
     Binary,
@@ -66,6 +66,7 @@ __all__ = [
     "DecimalMark",
     "FeatureDescription",
     "FeatureMap",
+    "FeatureName",
     "Forward",
     "FrameTable",
     "Head",
@@ -88,7 +89,6 @@ __all__ = [
     "Target",
     "TargetKind",
     "Task",
-    "UserFeature",
     "Weighting",
     "build_features",
     "cell_notes",

@@ -73,5 +73,5 @@ class Scattering(Feature):
         """Return |x ⋆ ψ_θ| (M, ANGLES, H, W) of pictures (M, 1, H, W)."""
         border = SIZE // 2
         padded = F.pad(x, (border, border, border, border), mode="reflect")
-        real, imaginary = F.conv2d(padded, self.filters.to(x.dtype)).split(ANGLES, dim=1)
-        return (real.square() + imaginary.square()).sqrt()
+        both = F.conv2d(padded, self.filters.to(x.dtype))
+        return (both[:, :ANGLES].square() + both[:, ANGLES:].square()).sqrt()
