@@ -12,6 +12,7 @@ from tacit.graphs import Graph, require
 from tacit.networks import Cluster, ClusterCoordinator, Coordinator, Costs, Network, ProcessGroup, Simulated
 from tacit.privacy import Ledger, Noise
 from tacit.runs.config import Config
+from tacit.runs.data_part import build_data
 from tacit.runs.observer import Observer
 from tacit.runs.parts import (
     Shards,
@@ -19,7 +20,6 @@ from tacit.runs.parts import (
     adapt_model,
     batch_relation,
     build_algorithm,
-    build_data,
     build_graph,
     build_model,
     build_shards,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 def run_result(run: Run, now: Row) -> dict[str, Any]:
     """Return the result of a run as `--json` prints it; `now` is its last evaluation."""
     traffic, ranges = run.coordinator.total_traffic(run.network), released_ranges(run.task)
+    features = run.task.data.features
     return {
         "algorithm": run.algorithm.title,
         "accuracy": now.get("accuracy"),
@@ -28,6 +29,7 @@ def run_result(run: Run, now: Row) -> dict[str, Any]:
         "out": None if run.out is None else str(run.out),
         "stopped": run.stopped,
         **({"ranges": ranges} if ranges else {}),
+        **({"features": features.description.as_dict()} if features is not None else {}),
         "simulated": run.task.noise.simulated,
         "privacy": run.privacy.as_dict(),
     }

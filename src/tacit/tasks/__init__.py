@@ -27,8 +27,8 @@ from tacit.tasks.data import (
     read_table,
 )
 from tacit.tasks.evaluation import Metrics, Predictions, predict_tests
-from tacit.tasks.features import FeatureDescription, FeatureMap, features
-from tacit.tasks.features.build import FeatureName, build_features, with_features
+from tacit.tasks.features import FeatureDescription, FeatureMap, PixelScale, features
+from tacit.tasks.features.build import FeatureName, build_features, restore_features, with_features
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.heads import (
     Binary,
@@ -77,6 +77,7 @@ __all__ = [
     "Model",
     "MultiLabel",
     "Normalise",
+    "PixelScale",
     "Predictions",
     "Ranges",
     "Regression",
@@ -116,6 +117,7 @@ __all__ = [
     "predict_tests",
     "read_table",
     "refuse_mismatch",
+    "restore_features",
     "shards",
     "tensor_output",
     "use_ranges",

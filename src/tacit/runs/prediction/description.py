@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError
 from tacit.errors import TacitError
 from tacit.registry import invalid
 from tacit.runs.config_sections import PYTHON_OBJECT_PREFIX, RegularisationKeys
+from tacit.runs.prediction.feature_facts import FeatureFacts
 from tacit.runs.prediction.model_privacy import Described, ModelPrivacy
 from tacit.tasks import DecimalMark, Head, Label, Layout, Normalise, Target, heads, models
 from tacit.version import __version__
@@ -88,6 +89,7 @@ class ModelDescription(Described):
         reading: The form of csv files, as far as it was declared: separator, decimal mark, encoding, multiline.
         normalise: How every record is divided by its own norm.
         decimal: The decimal mark of the training table, which is also used for text in data frames.
+        features: How the inputs of the module are computed from raw records; None: they are the records.
     """
 
     format: int
@@ -105,6 +107,7 @@ class ModelDescription(Described):
     reading: dict[str, str | bool]
     normalise: Normalise
     decimal: DecimalMark = "."
+    features: FeatureFacts | None = None
     privacy: ModelPrivacy
 
     @property
@@ -151,6 +154,7 @@ def describe(run: Run, *, node: int | None, complete: bool) -> ModelDescription:
         reading=_reading(run.config.get("data", {})),
         normalise=data.normalise,
         decimal=data.decimal,
+        features=None if data.features is None else FeatureFacts.of(data.features.description),
         privacy=ModelPrivacy.of(run.privacy, is_site=is_site),
     )
 

@@ -40,7 +40,7 @@ def export_model(model: TrainedModel, path: Path, form: ExportFormat) -> None:
     if form in writers:
         storage.write(path, writers[form](model))
     else:
-        ModelFile.of_module(model.module, model.description).write(path)
+        ModelFile.of_module(model.module, model.description, model.features).write(path)
 
 
 def _onnx(model: TrainedModel) -> bytes:

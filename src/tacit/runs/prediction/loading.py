@@ -35,7 +35,8 @@ def trained_in_memory(run: Run, node: int | None) -> TrainedModel:
     own = hosted if run.has_all_nodes else int(run.task.nodes[0])
     schema = run.task.data.schema
     description = describe(run, node=own, complete=True)
-    return TrainedModel(module, run.task.head, schema, description, run.task.model.forward)
+    features = None if (applied := run.task.data.features) is None else applied.map
+    return TrainedModel(module, run.task.head, schema, description, run.task.model.forward, features)
 
 
 def trained_in_folder(folder: Path, node: int | None, given: nn.Module | Model | str | None) -> TrainedModel:
@@ -62,7 +63,8 @@ def trained_in_folder(folder: Path, node: int | None, given: nn.Module | Model |
     module = file.load_into(module, params)
     described = description if own else node_description(description, node)
     forward = given.forward if isinstance(given, Model) else None
-    return TrainedModel(module, _head(description), _schema(description, folder), described, forward)
+    features = None if description.features is None else description.features.restore(file.features)
+    return TrainedModel(module, _head(description), _schema(description, folder), described, forward, features)
 
 
 def node_description(description: ModelDescription, node: int | None) -> ModelDescription:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from tacit.errors import TacitError
 from tacit.runs import storage
 from tacit.runs.prediction.description import METADATA_KEY, ModelDescription, describe
+from tacit.runs.prediction.feature_facts import FEATURE_STATE, feature_state
+from tacit.tasks import FeatureMap
 
 if TYPE_CHECKING:
     from tacit.runs.run import Run
@@ -26,10 +28,12 @@ class ModelFile:
     Attributes:
         state: Parameters and buffers, as `module.load_state_dict` accepts them.
         description: All that is needed to predict.
+        features: The whitening of the features; empty without it.
     """
 
     state: dict[str, Tensor]
     description: ModelDescription
+    features: dict[str, Tensor] = field(default_factory=dict)
 
     @classmethod
     def of_run(cls, run: Run) -> ModelFile | None:
@@ -45,17 +49,20 @@ class ModelFile:
         description = describe(run, node=node, complete=complete)
         all_params = params if complete else torch.cat([params, run.models[0, len(params) :]])
         module = model.trained_module(all_params)
-        columns = model.layout.columns
+        columns, applied = model.layout.columns, run.task.data.features
+        features = feature_state(None if applied is None else applied.map)
         local = [name for name in model.layout.names if columns[name].stop > len(params)]
         if module is None:
             named = model.layout.unflatten(all_params)
-            return cls({name: value for name, value in named.items() if name not in local}, description)
-        return cls(_state(module, local), description)
+            return cls({name: value for name, value in named.items() if name not in local}, description, features)
+        return cls(_state(module, local), description, features)
 
     @classmethod
-    def of_module(cls, module: nn.Module, description: ModelDescription) -> ModelFile:
+    def of_module(
+        cls, module: nn.Module, description: ModelDescription, features: FeatureMap | None = None
+    ) -> ModelFile:
         """Return the file of a module with all its parameters."""
-        return cls(_state(module, []), description)
+        return cls(_state(module, []), description, feature_state(features))
 
     @classmethod
     def read(cls, path: Path) -> ModelFile:
@@ -76,12 +83,18 @@ class ModelFile:
                 state = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
         except (SafetensorError, OSError, ValueError) as error:
             raise TacitError(f"{path} cannot be read as a model file: {error}") from None
-        return cls(state, ModelDescription.parse(metadata[METADATA_KEY], str(path)))
+        description = ModelDescription.parse(metadata[METADATA_KEY], str(path))
+        if description.features is None:
+            return cls(state, description)
+        own = {key: value for key, value in state.items() if not key.startswith(FEATURE_STATE)}
+        features = {key.removeprefix(FEATURE_STATE): state[key] for key in state if key not in own}
+        return cls(own, description, features)
 
     def write(self, path: Path) -> None:
         """Write the file, completely or not at all."""
         # Copies, since safetensors refuses tensors that share memory.
-        state = {key: value.detach().contiguous().clone() for key, value in self.state.items()}
+        tensors = {**self.state, **{FEATURE_STATE + key: value for key, value in self.features.items()}}
+        state = {key: value.detach().contiguous().clone() for key, value in tensors.items()}
         storage.write(path, safetensors.torch.save(state, {METADATA_KEY: self.description.model_dump_json()}))
 
     def load_into(self, module: nn.Module, params: Tensor | None = None) -> nn.Module:

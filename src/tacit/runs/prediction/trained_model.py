@@ -20,7 +20,7 @@ from tacit.errors import TacitError
 from tacit.runs.prediction.description import ModelDescription
 from tacit.runs.prediction.record_files import RecordFile, record_frame
 from tacit.runs.run_summary import SummarisedRun
-from tacit.tasks import Forward, Head, Normalise, TableSchema, normalised_records, tensor_output
+from tacit.tasks import FeatureMap, Forward, Head, Normalise, TableSchema, normalised_records, tensor_output
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,12 +38,22 @@ class PredictionModule(nn.Module):
     Integer features stay integers.
     """
 
-    def __init__(self, module: nn.Module, head: Head, normalise: Normalise, adapter: Forward | None = None) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        head: Head,
+        normalise: Normalise,
+        adapter: Forward | None = None,
+        features: FeatureMap | None = None,
+    ) -> None:
         super().__init__()
+        self.features = features
         self.module, self._head, self._normalise, self._adapter = module, head, normalise, adapter
         self._dtype = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.features is not None:
+            x = self.features(x)
         if x.is_floating_point():
             x = normalised_records(x, self._normalise).to(self._dtype)
         outputs = self.module(x) if self._adapter is None else self._adapter(self.module, x)
@@ -60,6 +70,7 @@ class TrainedModel:
         schema: The columns from which records are prepared; None if the training records were not a table.
         description: The metadata of the model.
         forward: The function that calls the module; None if the module is called with the features alone.
+        features: The map from raw records to the inputs of the module; None: the inputs are the records.
     """
 
     module: nn.Module
@@ -67,11 +78,13 @@ class TrainedModel:
     schema: TableSchema | None
     description: ModelDescription
     forward: Forward | None = None
+    features: FeatureMap | None = None
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """The shape of one record."""
-        return tuple(self.description.architecture.inputs)
+        """The shape of one raw record."""
+        described = self.description
+        return tuple((described.features or described.architecture).inputs)
 
     @property
     def predictor(self) -> PredictionModule:
@@ -80,7 +93,7 @@ class TrainedModel:
         Raises:
             TacitError: The outputs have no known meaning.
         """
-        return PredictionModule(self.module, self.known_head, self.description.normalise, self.forward)
+        return PredictionModule(self.module, self.known_head, self.description.normalise, self.forward, self.features)
 
     @property
     def known_head(self) -> Head:
@@ -138,7 +151,8 @@ class TrainedModel:
     @property
     def takes_tokens(self) -> bool:
         """Whether the records are integers."""
-        return self.description.architecture.tokens
+        described = self.description
+        return (described.features or described.architecture).tokens
 
     @property
     def _dtypes(self) -> tuple[type[np.floating[Any]], torch.dtype]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -63,7 +63,7 @@ def build_features(
     values = _width(parts, facts) if whitening is None else whitening.projection.shape[1]
     own = [str(text) for part in parts if (text := _assumption(part)) is not None]
     own += [] if whiten in (NO_WHITENING, SHAPES) else [f"the data set {whiten} is public and shares no record"]
-    described = FeatureDescription(names, whiten, rank, values, *facts[:2], tuple(own), tuple(sources))
+    described = FeatureDescription(names, whiten, rank, values, *facts, tuple(own), tuple(sources))
     return FeatureMap(parts, described, whitening)
 
 
@@ -97,6 +97,29 @@ def with_features(
 def build_parts(chosen: Sequence[FeatureName], facts: RecordFacts) -> list[nn.Module]:
     """Build the features themselves, without whitening."""
     return [_part(each, facts) for each in chosen]
+
+
+def restore_features(description: FeatureDescription, state: Mapping[str, Tensor]) -> FeatureMap:
+    """Return the map of a trained model, with the whitening of its file. No file that a name refers to is executed.
+
+    Raises:
+        TacitError: A feature is not part of Tacit, or the whitening does not fit it.
+    """
+    for name in description.names:
+        if name not in features:
+            raise TacitError(
+                f"feature {name} of this run is not part of Tacit, so its models cannot be used without it: predict in "
+                "the Python session that trained it (run.predict)"
+            )
+    facts = RecordFacts(description.inputs, description.tokens, description.pixels)
+    parts = build_parts(description.names, facts)
+    whitening = None
+    if description.whiten != NO_WHITENING:
+        try:
+            whitening = Whitening(state["mean"], state["projection"])
+        except KeyError:
+            raise TacitError("the model file is damaged: the whitening of its features is missing") from None
+    return FeatureMap(parts, description, whitening)
 
 
 def feature_name(feature: FeatureName) -> str:
