@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from tacit.errors import TacitError
-from tacit.tasks import Dataset, build_features, datasets, with_features
+from tacit.tasks import Dataset, FeatureMap, build_features, datasets, with_features
 from tacit.tasks.features import cache
 
 
@@ -132,7 +132,7 @@ def test_only_published_features_are_cached(tmp_path: Path, monkeypatch: pytest.
     first = with_features(data, ["gradients"], published=True)
     (file,) = tmp_path.rglob("*.safetensors")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    monkeypatch.setattr("tacit.tasks.features.FeatureMap.apply_to", lambda *_: pytest.fail("computed again"))
+    monkeypatch.setattr(FeatureMap, "apply_to", lambda *_: pytest.fail("computed again"))
     assert torch.equal(with_features(data, ["gradients"], published=True).x, first.x)
     monkeypatch.undo()
     monkeypatch.setattr(cache, "cache", lambda: tmp_path)
