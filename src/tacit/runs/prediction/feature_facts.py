@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from torch import Tensor
 
@@ -35,7 +36,7 @@ class FeatureFacts(Described):
         """Return the map, with the whitening in `state`."""
         facts = self.model_dump(exclude={"names", "inputs", "pixels", "assumptions", "sources"})
         mean, std = self.pixels
-        lists = {key: tuple(getattr(self, key)) for key in ("names", "inputs", "assumptions", "sources")}
+        lists: dict[str, Any] = {key: tuple(getattr(self, key)) for key in ("names", "inputs", "assumptions", "sources")}
         described = FeatureDescription(**facts, **lists, pixels=PixelScale(tuple(mean), tuple(std)))
         return restore_features(described, state)
 
