@@ -36,7 +36,9 @@ class FeatureFacts(Described):
         """Return the map, with the whitening in `state`."""
         facts = self.model_dump(exclude={"names", "inputs", "pixels", "assumptions", "sources"})
         mean, std = self.pixels
-        lists: dict[str, Any] = {key: tuple(getattr(self, key)) for key in ("names", "inputs", "assumptions", "sources")}
+        lists: dict[str, Any] = {
+            key: tuple(getattr(self, key)) for key in ("names", "inputs", "assumptions", "sources")
+        }
         described = FeatureDescription(**facts, **lists, pixels=PixelScale(tuple(mean), tuple(std)))
         return restore_features(described, state)
 
