@@ -6,13 +6,14 @@ from typing import Any
 
 from tacit.reproduce.experiment import Experiment
 from tacit.runs import Config, validate_section
-from tacit.runs.config_sections import ALGORITHM_KEYS, DropoutKeys, RegularisationKeys
+from tacit.runs.config_sections import ALGORITHM_KEYS, DropoutKeys, FeatureKeys, RegularisationKeys
 from tacit.runs.resolved_config import PART_REGISTRIES
 from tacit.sites import NetworkConfig
 from tacit.sites.site_config import SiteConfig
 from tacit.tasks.data.columns import parse_column
 
 _SHARED_KEYS = {
+    "data": tuple(FeatureKeys.model_fields),
     "graph": tuple(DropoutKeys.model_fields),
     "model": tuple(RegularisationKeys.model_fields),
     "algorithm": ALGORITHM_KEYS,

@@ -24,7 +24,9 @@ class StatementItem(NamedTuple):
 
 def privacy_statement(run: RunRecord) -> list[StatementItem]:
     """The statement of a run."""
-    return statement_items(run.privacy, run.releases, noise_scale_text(run))
+    items = statement_items(run.privacy, run.releases, noise_scale_text(run))
+    features = run.result.get("features")
+    return items if features is None else [*items, StatementItem("Features", str(features.get("sentence", "")))]
 
 
 def statement_items(privacy: Privacy, releases: Sequence[ReleaseSummary], noise_scale: str = "") -> list[StatementItem]:

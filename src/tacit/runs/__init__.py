@@ -22,6 +22,7 @@ from tacit.runs.config_sections import (
     SharingKeys,
 )
 from tacit.runs.config_template import config_template
+from tacit.runs.data_part import build_data
 from tacit.runs.evaluated_run import EvaluatedRun, history_frame
 from tacit.runs.evaluator import Evaluator
 from tacit.runs.figures import DEVIATION, PlottedCurve, XAxis, plot_curves
@@ -34,7 +35,6 @@ from tacit.runs.parts import (
     UserParts,
     batch_relation,
     build_algorithm,
-    build_data,
     build_graph,
     build_model,
     build_task,

@@ -12,6 +12,7 @@ from tacit.graphs import Graph, require
 from tacit.networks import Cluster, ClusterCoordinator, Coordinator, Costs, Network, ProcessGroup, Simulated
 from tacit.privacy import Ledger, Noise
 from tacit.runs.config import Config
+from tacit.runs.data_part import build_data
 from tacit.runs.observer import Observer
 from tacit.runs.parts import (
     Shards,
@@ -19,7 +20,6 @@ from tacit.runs.parts import (
     adapt_model,
     batch_relation,
     build_algorithm,
-    build_data,
     build_graph,
     build_model,
     build_shards,
@@ -122,7 +122,7 @@ def _complete(config: Config, parts: UserParts) -> _Complete:
     require(graph, *algorithm.needs, who=algorithm.title)
     check_sharding(config, parts, graph.nodes)
     check_noise_level(algorithm, config.privacy)
-    data = parts.data or build_data(config.data, batch_relation(config.batch))
+    data = build_data(config.data, batch_relation(config.batch), parts.data, parts.features)
     shards = parts.sharding or build_shards(config.sharding, data, graph.nodes, config.seed)
     check_shards(shards, len(data.y), graph.nodes)
     if parts.model is None:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from pydantic import ValidationError
 from torch import nn
 
 from tacit.algorithms import Algorithm, MixingOptions, algorithms
 from tacit.errors import TacitError
 from tacit.graphs import Dropout, Graph, graphs
 from tacit.privacy import Ledger, Noise, Relation, SamplingKind, sampling_kinds
-from tacit.registry import invalid
 from tacit.runs.config import Config
 from tacit.runs.config_sections import (
     ALGORITHM_KEYS,
@@ -24,7 +23,6 @@ from tacit.runs.config_sections import (
     PART_SECTIONS,
     PYTHON_OBJECT_PREFIX,
     Batch,
-    ConfigSection,
     DropoutKeys,
     FeatureKeys,
     MixingKeys,
@@ -33,23 +31,22 @@ from tacit.runs.config_sections import (
     SharingKeys,
     with_part_defaults,
 )
+from tacit.runs.data_part import pop_keys
 from tacit.runs.heads import build_head, head_of_module
 from tacit.tasks import (
     Dataset,
+    FeatureName,
     Head,
     Model,
     Task,
     Weighting,
     datasets,
-    fitting_split,
     heads,
     models,
     shards,
-    with_features,
 )
 
 Shards = list[npt.NDArray[np.int64]]
-K = TypeVar("K", bound=ConfigSection)
 
 
 @dataclass(frozen=True)
@@ -62,6 +59,7 @@ class UserParts:
     model: nn.Module | Model | None = None
     graph: Graph | None = None
     algorithm: Algorithm[Any] | None = None
+    features: Sequence[FeatureName] | None = None
 
 
 def check_names(config: Config, parts: UserParts) -> None:
@@ -96,7 +94,7 @@ def build_graph(part: NamedPart) -> Graph:
     """The graph that a config names, with drop-out if the config has any."""
     params = NamedPart.model_validate(with_part_defaults("graph", part.model_dump(), load_files=True)).parameters
     graphs.check(part.name, params, also=DropoutKeys.model_fields)
-    drops = _pop_keys(DropoutKeys, params, f"graph {part.name}")
+    drops = pop_keys(DropoutKeys, params, f"graph {part.name}")
     graph = graphs.build(part.name, params)
     if not drops.drop_links and not drops.drop_nodes:
         return graph
@@ -114,8 +112,8 @@ def build_algorithm(part: NamedPart) -> Algorithm[Any]:
     algorithm = algorithms.build(part.name, own)
     if not isinstance(algorithm, Algorithm):
         raise TacitError(f"{part.name} is not an Algorithm: derive it from tacit.Algorithm")
-    mixing = _pop_keys(MixingKeys, common, f"algorithm {part.name}").model_dump()
-    sharing = _pop_keys(SharingKeys, common, f"algorithm {part.name}").model_dump(exclude_unset=True)
+    mixing = pop_keys(MixingKeys, common, f"algorithm {part.name}").model_dump()
+    sharing = pop_keys(SharingKeys, common, f"algorithm {part.name}").model_dump(exclude_unset=True)
     algorithm = replace(algorithm, **sharing, mixing=MixingOptions(**mixing))
     algorithm.check_options()
     if algorithm.share is not None and not algorithm.partial:
@@ -131,24 +129,11 @@ def batch_relation(batch: Batch) -> Relation:
     return batch.relation or kind.relations[0]
 
 
-def build_data(part: NamedPart, relation: Relation) -> Dataset:
-    """The data that a config names. A user's file is split as the relation of the run needs it, unless the config says.
-
-    A split that does not fit is refused where the run begins, if the run could state a guarantee. Features are applied
-    if the config names any.
-    """
-    can_split = part.name in datasets and "split" in datasets.options(part.name)
-    chosen, params = {"split": fitting_split(relation)} if can_split else {}, part.parameters
-    keys = _pop_keys(FeatureKeys, params, f"data {part.name}")
-    data = datasets.build(part.name, {**chosen, **params})
-    return data if keys.features is None else with_features(data, keys.features, keys.whiten, keys.rank)
-
-
 def build_model(config: Config, data: Dataset, algorithm: Algorithm[Any], head: Head | None = None) -> Model:
     """The model that a config names, with initial parameters drawn from the seed."""
     head = head or build_head(config.task, data)
     name, params = config.model.name, config.model.parameters
-    penalty = _pop_keys(RegularisationKeys, params, f"model {name}")
+    penalty = pop_keys(RegularisationKeys, params, f"model {name}")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         module = models.build(name, {"inputs": data.inputs, "classes": head.outputs, **params})
@@ -231,14 +216,6 @@ def build_task(
     )
     _warn_of_large_delta(config.privacy.delta, int(task.sizes.min()))
     return task
-
-
-def _pop_keys(keys: type[K], params: dict[str, Any], where: str) -> K:
-    """Remove from `params` the keys that belong to the section and not to the part it names, and check them."""
-    try:
-        return keys.model_validate({key: params.pop(key) for key in keys.model_fields if key in params})
-    except ValidationError as error:
-        raise invalid(where, error) from None
 
 
 def _warn_of_large_delta(delta: float, smallest: int) -> None:

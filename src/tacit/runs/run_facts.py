@@ -211,6 +211,8 @@ def _described(array: np.ndarray[Any, Any]) -> tuple[bytes, memoryview]:
 def code_digests(config: Mapping[str, Any]) -> dict[str, str]:
     """Digests of the files of the user's own parts."""
     names = {kind: str(config.get(kind, {}).get("name", "")) for kind in PART_SECTIONS}
+    for number, feature in enumerate(config.get("data", {}).get("features") or (), 1):
+        names[f"feature {number}"] = str(feature)
     paths = {kind: Path(name.rpartition(":")[0]) for kind, name in names.items() if ".py:" in name}
     return {f"contents of the file of the {kind}": _digest(path.read_bytes()) for kind, path in paths.items()}
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def run_result(run: Run, now: Row) -> dict[str, Any]:
     """Return the result of a run as `--json` prints it; `now` is its last evaluation."""
     traffic, ranges = run.coordinator.total_traffic(run.network), released_ranges(run.task)
-    preparation = record_preparation(run.task)
+    features, preparation = run.task.data.features, record_preparation(run.task)
     return {
         "algorithm": run.algorithm.title,
         "accuracy": now.get("accuracy"),
@@ -31,6 +31,7 @@ def run_result(run: Run, now: Row) -> dict[str, Any]:
         "stopped": run.stopped,
         **({"ranges": ranges} if ranges else {}),
         **({"prepared": sorted(dict(preparation.named_buffers()))} if preparation is not None else {}),
+        **({"features": features.description.as_dict()} if features is not None else {}),
         "simulated": run.task.noise.simulated,
         "privacy": run.privacy.as_dict(),
     }

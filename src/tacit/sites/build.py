@@ -88,6 +88,7 @@ def _training_parts(site: SiteConfig, config: Config) -> TrainingParts:
         name=network.name,
         records=network.records,
         pairs=None if pairs is None else _described_pairs(site, pairs),
+        features=None if data.features is None else data.features.description.digest,
     )
     run = _run_digest(description, data.x.numpy(), data.y.numpy())
     secret = None
@@ -134,7 +135,9 @@ def _load_records(site: SiteConfig, batch: Batch) -> Dataset:
     this one starts, so that must not depend on which classes its records have.
     """
     name, params, expected = site.data.name, site.data.parameters, site.network_config.data
-    shared = _declared(name, expected)
+    shared = {**_declared(name, expected), **expected.feature_keys}
+    if expected.features is None and "features" in params:
+        raise TacitError(f"{site.name}: data.features is the same at all sites: move it to [data] of {site.network}")
     if changed := [key for key in shared if params.get(key, shared[key]) != shared[key]]:
         raise TacitError(f"{site.name}: data.{changed[0]} differs from {site.network}: remove it from node.toml")
     relation = batch_relation(batch)
@@ -145,8 +148,9 @@ def _load_records(site: SiteConfig, batch: Batch) -> Dataset:
     if data.schema != expected.table_schema:
         wanted = "other data" if expected.table_schema is None else "the columns of data.columns"
         raise _wrong_format(site, "other columns" if data.schema else "no declared columns", wanted)
-    if data.inputs != expected.shape:
-        raise _wrong_format(site, f"records of shape {list(data.inputs)}", f"shape {list(expected.shape or ())}")
+    inputs = data.raw[0].shape[1:]
+    if tuple(inputs) != expected.shape:
+        raise _wrong_format(site, f"records of shape {list(inputs)}", f"shape {list(expected.shape or ())}")
     if data.classes != len(expected.label_order) and not (
         expected.table_schema and data.target == expected.table_schema.target
     ):

@@ -63,6 +63,7 @@ class NetworkDescription(ConfigSection):
     labels: tuple[Label, ...] | None = None
     columns: dict[str, Any] | None = None
     vertices: int | None = None
+    features: Sha256 | None = None
     batch: Batch | None = None
     privacy: PrivacyTarget
     evaluate_every: int | None = Field(default=None, ge=1)
@@ -91,6 +92,7 @@ class NetworkDescription(ConfigSection):
         name: str | None = None,
         records: Sequence[int] | None = None,
         pairs: PairDescription | None = None,
+        features: str | None = None,
     ) -> NetworkDescription:
         """Describe a run: its config, the graph and the model built from it, and the format of the data.
 
@@ -116,6 +118,7 @@ class NetworkDescription(ConfigSection):
             "labels": labels,
             "columns": columns,
             "vertices": vertices,
+            "features": features,
             "batch": config.batch.model_dump(exclude_none=True) if trained else None,
             "privacy": _privacy_table(config.privacy),
             "evaluate_every": config.evaluate_every,

@@ -48,6 +48,14 @@ class DataFormat(ConfigSection):
     columns: dict[str, Any] | None = Field(default=None, description="columns of a table: docs/tables.md")
     missing: Missing | None = Field(default=None, description="what a missing cell of a table becomes")
     vertices: int | None = Field(default=None, ge=2, description="number of vertices; for graph learning only")
+    features: tuple[str, ...] | None = Field(default=None, min_length=1, description="features of every record")
+    whiten: str = Field(default="none", description="whiten features with: none, shapes, or a public data set")
+    rank: int | None = Field(default=None, ge=1, description="directions that whitening keeps, at most; default: all")
+
+    @property
+    def feature_keys(self) -> dict[str, Any]:
+        """The features that every site applies to its records."""
+        return self.model_dump(include={"features", "whiten", "rank"}, exclude_none=True) if self.features else {}
 
     @cached_property
     def table_schema(self) -> TableSchema | None:

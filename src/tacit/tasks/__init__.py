@@ -26,8 +26,8 @@ from tacit.tasks.data import (
     read_table,
 )
 from tacit.tasks.evaluation import Metrics, Predictions, predict_tests
-from tacit.tasks.features import FeatureDescription, FeatureMap, features
-from tacit.tasks.features.build import UserFeature, build_features, with_features
+from tacit.tasks.features import FeatureDescription, FeatureMap, PixelScale, features
+from tacit.tasks.features.build import FeatureName, build_features, restore_features, with_features
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.heads import (
     Binary,
@@ -86,6 +86,7 @@ __all__ = [
     "DecimalMark",
     "FeatureDescription",
     "FeatureMap",
+    "FeatureName",
     "Forward",
     "FrameTable",
     "Gram",
@@ -99,6 +100,7 @@ __all__ = [
     "Model",
     "MultiLabel",
     "Normalise",
+    "PixelScale",
     "Predictions",
     "Ranges",
     "RecordPreparation",
@@ -114,7 +116,6 @@ __all__ = [
     "Target",
     "TargetKind",
     "Task",
-    "UserFeature",
     "Weighting",
     "build_features",
     "cell_notes",
@@ -146,6 +147,7 @@ __all__ = [
     "read_table",
     "record_preparation",
     "refuse_mismatch",
+    "restore_features",
     "shards",
     "statistics",
     "tensor_output",

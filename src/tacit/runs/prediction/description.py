@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError
 from tacit.errors import TacitError
 from tacit.registry import invalid
 from tacit.runs.config_sections import PYTHON_OBJECT_PREFIX, RegularisationKeys
+from tacit.runs.prediction.feature_facts import FeatureFacts
 from tacit.runs.prediction.model_privacy import Described, ModelPrivacy
 from tacit.tasks import DecimalMark, Head, Label, Layout, Normalise, Target, heads, models, record_preparation
 from tacit.version import __version__
@@ -90,6 +91,7 @@ class ModelDescription(Described):
         decimal: The decimal mark of the training table, which is also used for text in data frames.
         prepared: Which released statistics prepare a record before the module, in this order: "mean", "whitening". The
             file has them beside the parameters, as `preparation.mean` and `preparation.whitening`.
+        features: How the inputs of the module are computed from raw records; None: they are the records.
     """
 
     format: int
@@ -108,6 +110,7 @@ class ModelDescription(Described):
     normalise: Normalise
     decimal: DecimalMark = "."
     prepared: list[str] = Field(default_factory=list)
+    features: FeatureFacts | None = None
     privacy: ModelPrivacy
 
     @property
@@ -155,6 +158,7 @@ def describe(run: Run, *, node: int | None, complete: bool) -> ModelDescription:
         normalise=data.normalise,
         decimal=data.decimal,
         prepared=[] if (prepared := record_preparation(task)) is None else list(dict(prepared.named_buffers())),
+        features=None if data.features is None else FeatureFacts.of(data.features.description),
         privacy=ModelPrivacy.of(run.privacy, is_site=is_site),
     )
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.jit import TracerWarning  # type: ignore[attr-defined]
@@ -40,7 +41,7 @@ def export_model(model: TrainedModel, path: Path, form: ExportFormat) -> None:
     if form in writers:
         storage.write(path, writers[form](model))
     else:
-        ModelFile.of_module(model.module, model.description, model.preparation).write(path)
+        ModelFile.of_module(model.module, model.description, model.features, model.preparation).write(path)
 
 
 def _onnx(model: TrainedModel) -> bytes:
@@ -65,7 +66,8 @@ def _onnx(model: TrainedModel) -> bytes:
         assert program is not None
         proto = program.model_proto
         evaluator: Any = ReferenceEvaluator(proto)
-        _check_exported(lambda x: torch.from_numpy(evaluator.run(None, {_INPUT: x.numpy()})[0]), predictor, model)
+        with np.errstate(divide="ignore"):  # an exported atan2 divides by zero, and handles it
+            _check_exported(lambda x: torch.from_numpy(evaluator.run(None, {_INPUT: x.numpy()})[0]), predictor, model)
     onnx.helper.set_model_props(proto, {METADATA_KEY: model.description.model_dump_json()})
     return bytes(proto.SerializeToString())
 

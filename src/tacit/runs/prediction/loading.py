@@ -35,8 +35,9 @@ def trained_in_memory(run: Run, node: int | None) -> TrainedModel:
     own = hosted if run.has_all_nodes else int(run.task.nodes[0])
     schema = run.task.data.schema
     description = describe(run, node=own, complete=True)
+    features = None if (applied := run.task.data.features) is None else applied.map
     preparation = copy.deepcopy(record_preparation(run.task))
-    return TrainedModel(module, run.task.head, schema, description, run.task.model.forward, preparation)
+    return TrainedModel(module, run.task.head, schema, description, run.task.model.forward, features, preparation)
 
 
 def trained_in_folder(folder: Path, node: int | None, given: nn.Module | Model | str | None) -> TrainedModel:
@@ -63,8 +64,9 @@ def trained_in_folder(folder: Path, node: int | None, given: nn.Module | Model |
     module = file.load_into(module, params)
     described = description if own else node_description(description, node)
     forward = given.forward if isinstance(given, Model) else None
+    features = None if description.features is None else description.features.restore(file.features)
     schema = _schema(description, folder)
-    return TrainedModel(module, _head(description), schema, described, forward, file.preparation)
+    return TrainedModel(module, _head(description), schema, described, forward, features, file.preparation)
 
 
 def node_description(description: ModelDescription, node: int | None) -> ModelDescription:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from tacit.errors import TacitError
 from tacit.runs import storage
 from tacit.runs.prediction.description import METADATA_KEY, ModelDescription, describe
-from tacit.tasks import RecordPreparation, record_preparation
+from tacit.runs.prediction.feature_facts import FEATURE_STATE, feature_state
+from tacit.tasks import FeatureMap, RecordPreparation, record_preparation
 
 if TYPE_CHECKING:
     from tacit.runs.run import Run
@@ -29,11 +30,13 @@ class ModelFile:
     Attributes:
         state: Parameters and buffers, as `module.load_state_dict` accepts them.
         description: All that is needed to predict.
+        features: The whitening of the features; empty without it.
         preparation: Centres and whitens records before the module; None: they are used as they are.
     """
 
     state: dict[str, Tensor]
     description: ModelDescription
+    features: dict[str, Tensor] = field(default_factory=dict)
     preparation: RecordPreparation | None = None
 
     @classmethod
@@ -50,21 +53,26 @@ class ModelFile:
         description = describe(run, node=node, complete=complete)
         all_params = params if complete else torch.cat([params, run.models[0, len(params) :]])
         module = model.trained_module(all_params)
-        columns = model.layout.columns
+        columns, applied = model.layout.columns, run.task.data.features
+        features = feature_state(None if applied is None else applied.map)
         local = [name for name in model.layout.names if columns[name].stop > len(params)]
         if module is None:
             named = model.layout.unflatten(all_params)
             state = {name: value for name, value in named.items() if name not in local}
         else:
             state = _state(module, local)
-        return cls(state, description, record_preparation(run.task))
+        return cls(state, description, features, record_preparation(run.task))
 
     @classmethod
     def of_module(
-        cls, module: nn.Module, description: ModelDescription, preparation: RecordPreparation | None = None
+        cls,
+        module: nn.Module,
+        description: ModelDescription,
+        features: FeatureMap | None = None,
+        preparation: RecordPreparation | None = None,
     ) -> ModelFile:
         """Return the file of a module with all its parameters."""
-        return cls(_state(module, []), description, preparation)
+        return cls(_state(module, []), description, feature_state(features), preparation)
 
     @classmethod
     def read(cls, path: Path) -> ModelFile:
@@ -88,15 +96,22 @@ class ModelFile:
         description = ModelDescription.parse(metadata[METADATA_KEY], str(path))
         try:
             buffers = {name: state.pop(f"{_PREPARATION}.{name}") for name in description.prepared}
-            return cls(state, description, RecordPreparation(**buffers) if buffers else None)
+            preparation = RecordPreparation(**buffers) if buffers else None
         except (KeyError, TypeError):
             raise TacitError(f"{path} is damaged: the statistics that prepare records are missing") from None
+        if description.features is None:
+            return cls(state, description, preparation=preparation)
+        own = {key: value for key, value in state.items() if not key.startswith(FEATURE_STATE)}
+        features = {key.removeprefix(FEATURE_STATE): state[key] for key in state if key not in own}
+        return cls(own, description, features, preparation)
 
     def write(self, path: Path) -> None:
         """Write the file, completely or not at all."""
         # Copies, since safetensors refuses tensors that share memory.
+        features = {FEATURE_STATE + key: value for key, value in self.features.items()}
         prepared = {} if self.preparation is None else dict(self.preparation.named_buffers(_PREPARATION))
-        state = {key: value.detach().contiguous().clone() for key, value in {**self.state, **prepared}.items()}
+        tensors = {**self.state, **features, **prepared}
+        state = {key: value.detach().contiguous().clone() for key, value in tensors.items()}
         storage.write(path, safetensors.torch.save(state, {METADATA_KEY: self.description.model_dump_json()}))
 
     def load_into(self, module: nn.Module, params: Tensor | None = None) -> nn.Module:

@@ -20,7 +20,16 @@ from tacit.errors import TacitError
 from tacit.runs.prediction.description import ModelDescription
 from tacit.runs.prediction.record_files import RecordFile, record_frame
 from tacit.runs.run_summary import SummarisedRun
-from tacit.tasks import Forward, Head, Normalise, RecordPreparation, TableSchema, normalised_records, tensor_output
+from tacit.tasks import (
+    FeatureMap,
+    Forward,
+    Head,
+    Normalise,
+    RecordPreparation,
+    TableSchema,
+    normalised_records,
+    tensor_output,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,14 +53,17 @@ class PredictionModule(nn.Module):
         head: Head,
         normalise: Normalise,
         adapter: Forward | None = None,
+        features: FeatureMap | None = None,
         preparation: nn.Module | None = None,
     ) -> None:
         super().__init__()
-        self.preparation = preparation
+        self.features, self.preparation = features, preparation
         self.module, self._head, self._normalise, self._adapter = module, head, normalise, adapter
         self._dtype = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.features is not None:
+            x = self.features(x)
         if x.is_floating_point():
             x = normalised_records(x, self._normalise)
             x = (x if self.preparation is None else self.preparation(x)).to(self._dtype)
@@ -69,7 +81,8 @@ class TrainedModel:
         schema: The columns from which records are prepared; None if the training records were not a table.
         description: The metadata of the model.
         forward: The function that calls the module; None if the module is called with the features alone.
-        preparation: Centres and whitens features before the module; None: they are used as they are.
+        features: The map from raw records to the inputs of the module; None: the inputs are the records.
+        preparation: Centres and whitens the inputs before the module; None: they are used as they are.
     """
 
     module: nn.Module
@@ -77,12 +90,14 @@ class TrainedModel:
     schema: TableSchema | None
     description: ModelDescription
     forward: Forward | None = None
+    features: FeatureMap | None = None
     preparation: RecordPreparation | None = None
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """The shape of one record."""
-        return tuple(self.description.architecture.inputs)
+        """The shape of one raw record."""
+        described = self.description
+        return tuple((described.features or described.architecture).inputs)
 
     @property
     def predictor(self) -> PredictionModule:
@@ -91,8 +106,8 @@ class TrainedModel:
         Raises:
             TacitError: The outputs have no known meaning.
         """
-        normalise = self.description.normalise
-        return PredictionModule(self.module, self.known_head, normalise, self.forward, self.preparation)
+        prepared = self.description.normalise, self.forward, self.features, self.preparation
+        return PredictionModule(self.module, self.known_head, *prepared)
 
     @property
     def known_head(self) -> Head:
@@ -150,7 +165,8 @@ class TrainedModel:
     @property
     def takes_tokens(self) -> bool:
         """Whether the records are integers."""
-        return self.description.architecture.tokens
+        described = self.description
+        return (described.features or described.architecture).tokens
 
     @property
     def _dtypes(self) -> tuple[type[np.floating[Any]], torch.dtype]:

@@ -140,4 +140,9 @@ def _own_part(config: Mapping[str, Any]) -> str:
             return f"the {kind} was given as a Python object"
         if ".py:" in name:
             return f"the {kind} is in a file of its own ({name}), which is not executed"
+    for feature in config.get("data", {}).get("features") or ():
+        if ".py:" in str(feature) or str(feature).startswith(PYTHON_OBJECT_PREFIX):
+            return f"the feature {feature} is the user's own, which is not executed"
+    if ".py:" in (public := str(config.get("data", {}).get("whiten", ""))):
+        return f"the public data are in a file of their own ({public}), which is not executed"
     return "" if config else "the run was not built from a config"

@@ -17,7 +17,8 @@ from tacit.tasks.data.checks import Values
 from tacit.tasks.data.columns import Missing
 from tacit.tasks.data.normalising import Normalise, normalised_records
 from tacit.tasks.data.private_columns import PrivateColumns
-from tacit.tasks.data.split import Split, fitting_split, is_held_out
+from tacit.tasks.data.public_facts import check_public_facts
+from tacit.tasks.data.split import Split, is_held_out
 from tacit.tasks.data.table_parts import table_parts
 from tacit.tasks.data.table_schema import TableSchema
 from tacit.tasks.data.table_source import FrameTable, TableSource
@@ -226,21 +227,7 @@ class Dataset:
 
         Neighbouring data sets would then differ in more than one record. Private ranges need a run that releases them.
         """
-        if not self.declared:
-            raise self._error(
-                "the classes were learnt from the records, so no privacy can be guaranteed: declare them with "
-                "labels=[...] (in a config: data.labels = [...])"
-            )
-        if self.schema is not None and self.schema.private_columns and not releases_ranges:
-            raise self._error(
-                f'column {next(iter(self.schema.private_columns))}: range = "private" is released by tacit train and '
-                "tacit.train only: declare range = [low, high]"
-            )
-        if self.split not in (None, fitting := fitting_split(relation)):
-            raise self._error(
-                f'split = "{self.split}" does not fit the relation "{relation}", under which one record would move '
-                f'others between training and test set: set split = "{fitting}", or give test records'
-            )
+        check_public_facts(self, relation, releases_ranges)
 
     def normalised(self, how: Normalise) -> "Dataset":
         """Return the data with every record divided by its own L2 norm (`unit`), or unchanged (`none`).

@@ -1,34 +1,48 @@
-"""From the keys of a config to a feature map."""
+"""From the keys of a config to a feature map, and to a data set with features."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from tacit.errors import TacitError
-from tacit.tasks.data.dataset import Dataset, datasets
-from tacit.tasks.data.published import limited
-from tacit.tasks.features.description import FeatureDescription
+from tacit.tasks.data.dataset import Dataset
+from tacit.tasks.features.cache import cached, tensor_digest
+from tacit.tasks.features.description import VERSION, FeatureDescription
 from tacit.tasks.features.feature_map import CHUNK, FeatureMap
-from tacit.tasks.features.registry import UNSCALED, PixelScale, features, picture_shape
-from tacit.tasks.features.shapes import PICTURES, random_shapes
+from tacit.tasks.features.own import OwnFeature, UserFeature, load_own
+from tacit.tasks.features.progress import feature_progress
+from tacit.tasks.features.public import NO_WHITENING, SHAPES, public_records
+from tacit.tasks.features.registry import UNSCALED, PixelScale, features
 from tacit.tasks.features.whitening import Whitening, check_rank
 
-UserFeature = Callable[[Tensor], Any] | nn.Module
-SHAPES, NONE = "shapes", "none"
+FeatureName = str | UserFeature
+
+
+class RecordFacts(NamedTuple):
+    """The public facts about records that decide how features are built."""
+
+    inputs: tuple[int, ...]
+    tokens: bool = False
+    pixels: PixelScale = UNSCALED
+
+    @classmethod
+    def of(cls, data: Dataset) -> RecordFacts:
+        """Return the facts about a data set."""
+        return cls(data.inputs, data.tokens, data.pixels or UNSCALED)
 
 
 def build_features(
-    chosen: Sequence[str | UserFeature], data: Dataset, whiten: str = NONE, rank: int | None = None
+    chosen: Sequence[FeatureName], data: Dataset, whiten: str = NO_WHITENING, rank: int | None = None
 ) -> FeatureMap:
     """Build the features of a data set. Only its public facts are used: shape, type and scale of its records.
 
     Args:
-        chosen: Names of features (`tacit list`), `path/to/file.py:function`, modules or functions.
+        chosen: Names of features (`tacit list`), `path/to/file.py:function`, modules or functions of one record.
         data: The data set.
         whiten: "none", "shapes", or the name of a public data set.
         rank: How many directions the whitening keeps, at most; None: all.
@@ -37,32 +51,85 @@ def build_features(
         TacitError: A name is unknown, or the features do not fit the records.
     """
     _check(chosen, data, whiten, rank)
-    pixels = data.pixels or UNSCALED
-    parts = [_part(name, data, pixels) for name in chosen]
-    whitening = None
-    if whiten != NONE:
-        public = _public_records(whiten, data, pixels)
-        whitening = Whitening.fit(_values(parts, public), rank)
-    description = FeatureDescription(
-        names=tuple(str(name) for name in chosen),
-        whiten=whiten,
-        rank=rank,
-        values=_width(parts, data) if whitening is None else whitening.projection.shape[1],
-        inputs=data.inputs,
-        tokens=data.tokens,
-    )
-    return FeatureMap(parts, description, whitening)
+    facts = RecordFacts.of(data)
+    parts = build_parts(chosen, facts)
+    whitening, sources = None, [part.source for part in parts if isinstance(part, OwnFeature)]
+    sources += [str(source) for part in parts if (source := getattr(part, "weights", None)) is not None]
+    if whiten != NO_WHITENING:
+        public = public_records(whiten, data, facts.pixels)
+        sources += [] if whiten == SHAPES else [f"{whiten} {tensor_digest(public)}"]
+        whitening = _fitted(parts, public, rank, chosen, sources)
+    names = tuple(feature_name(each) for each in chosen)
+    values = _width(parts, facts) if whitening is None else whitening.projection.shape[1]
+    own = [str(text) for part in parts if (text := _assumption(part)) is not None]
+    own += [] if whiten in (NO_WHITENING, SHAPES) else [f"the data set {whiten} is public and shares no record"]
+    described = FeatureDescription(names, whiten, rank, values, *facts, tuple(own), tuple(sources))
+    return FeatureMap(parts, described, whitening)
 
 
 def with_features(
-    data: Dataset, chosen: Sequence[str | UserFeature], whiten: str = NONE, rank: int | None = None
+    data: Dataset,
+    chosen: Sequence[FeatureName],
+    whiten: str = NO_WHITENING,
+    rank: int | None = None,
+    *,
+    published: bool = False,
 ) -> Dataset:
-    """Return the data with features; the arguments are those of `build_features`."""
+    """Return the data with features; the arguments are those of `build_features`.
+
+    Features of a `published` data set are stored in the cache folder, unless a feature is a Python object.
+    """
     made = build_features(chosen, data, whiten, rank)
-    return data.with_features(made, made.apply_to(data.x), made.apply_to(data.test_x))
+
+    def compute() -> dict[str, Tensor]:
+        with feature_progress(len(data.x) + len(data.test_x)) as advance:
+            return {"x": made.apply_to(data.x, advance), "test_x": made.apply_to(data.test_x, advance)}
+
+    if published and all(isinstance(each, str) for each in chosen):
+        fitted = [] if made.whitening is None else [made.whitening.mean, made.whitening.projection]
+        key = tensor_digest("records", made.description.digest, *fitted, data.x, data.test_x)
+        parts = cached(key, compute)
+    else:
+        parts = compute()
+    return data.with_features(made, parts["x"], parts["test_x"])
 
 
-def _check(chosen: Sequence[str | UserFeature], data: Dataset, whiten: str, rank: int | None) -> None:
+def build_parts(chosen: Sequence[FeatureName], facts: RecordFacts) -> list[nn.Module]:
+    """Build the features themselves, without whitening."""
+    return [_part(each, facts) for each in chosen]
+
+
+def restore_features(description: FeatureDescription, state: Mapping[str, Tensor]) -> FeatureMap:
+    """Return the map of a trained model, with the whitening of its file. No file that a name refers to is executed.
+
+    Raises:
+        TacitError: A feature is not part of Tacit, or the whitening does not fit it.
+    """
+    for name in description.names:
+        if name not in features:
+            raise TacitError(
+                f"feature {name} of this run is not part of Tacit, so its models cannot be used without it: predict in "
+                "the Python session that trained it (run.predict)"
+            )
+    facts = RecordFacts(description.inputs, description.tokens, description.pixels)
+    parts = build_parts(description.names, facts)
+    whitening = None
+    if description.whiten != NO_WHITENING:
+        try:
+            whitening = Whitening(state["mean"], state["projection"])
+        except KeyError:
+            raise TacitError("the model file is damaged: the whitening of its features is missing") from None
+    return FeatureMap(parts, description, whitening)
+
+
+def feature_name(feature: FeatureName) -> str:
+    """Return the name of a feature in configs and reports."""
+    if isinstance(feature, str):
+        return feature
+    return f"python: {getattr(feature, '__name__', type(feature).__name__)}"
+
+
+def _check(chosen: Sequence[FeatureName], data: Dataset, whiten: str, rank: int | None) -> None:
     if not chosen:
         raise TacitError("data.features is empty: name features, or remove data.features")
     if data.normalise != "none":
@@ -72,34 +139,40 @@ def _check(chosen: Sequence[str | UserFeature], data: Dataset, whiten: str, rank
     check_rank(rank, whiten)
 
 
-def _part(name: str | UserFeature, data: Dataset, pixels: PixelScale) -> nn.Module:
-    assert isinstance(name, str)
-    given = {"inputs": data.inputs, "pixels": pixels}
-    known = features.parameters(name)
-    return features.build(name, {key: value for key, value in given.items() if key in known})
+def _part(feature: FeatureName, facts: RecordFacts) -> nn.Module:
+    if not isinstance(feature, str) or ".py:" in feature:
+        own = load_own(feature) if isinstance(feature, str) else feature
+        return OwnFeature(feature_name(feature), own, facts.inputs, facts.tokens)
+    given = {"inputs": facts.inputs, "pixels": facts.pixels}
+    known = features.parameters(feature)
+    return features.build(feature, {key: value for key, value in given.items() if key in known})
 
 
-def _width(parts: Sequence[nn.Module], data: Dataset) -> int:
-    zeros = torch.zeros(1, *data.inputs, dtype=data.x.dtype)
-    return sum(part(zeros).shape[1] for part in parts)
+def _assumption(part: nn.Module) -> str | None:
+    if isinstance(part, OwnFeature):
+        return f"{part.name} was made without them (Tacit cannot check this)"
+    return getattr(part, "assumption", None)
 
 
-def _public_records(whiten: str, data: Dataset, pixels: PixelScale) -> Tensor:
-    if whiten == SHAPES:
-        shape = picture_shape(SHAPES, data.inputs, 1)
-        return random_shapes(shape, pixels).reshape(-1, *data.inputs)
-    public = datasets.build(whiten)
-    if public.inputs != data.inputs:
-        raise TacitError(
-            f'data.whiten = "{whiten}" has records of shape {public.inputs}, but data set {data.name} has '
-            f"{data.inputs}: they must be the same"
-        )
-    x = (public if len(public.y) <= PICTURES else limited(public, PICTURES)).x.double()
-    if public.pixels is None:
-        return x
-    mean, std = public.pixels.tensors(x)
-    shift, scale = pixels.tensors(x)
-    return (x * std + mean - shift) / scale
+def _width(parts: Sequence[nn.Module], facts: RecordFacts) -> int:
+    zeros = torch.zeros(1, *facts.inputs, dtype=torch.int64 if facts.tokens else torch.float32)
+    with torch.no_grad():
+        return sum(part(zeros).shape[1] for part in parts)
+
+
+def _fitted(
+    parts: Sequence[nn.Module], public: Tensor, rank: int | None, chosen: Sequence[FeatureName], sources: list[str]
+) -> Whitening:
+    """Return the whitening, from the cache if it was fitted before. Only public records are used."""
+
+    def fit() -> dict[str, Tensor]:
+        fitted = Whitening.fit(_values(parts, public), rank)
+        return {"mean": fitted.mean, "projection": fitted.projection}
+
+    if not all(isinstance(each, str) for each in chosen):
+        return Whitening(**fit())
+    names = ",".join(map(str, chosen))
+    return Whitening(**cached(tensor_digest("whitening", str(VERSION), names, str(rank), *sources, public), fit))
 
 
 def _values(parts: Sequence[nn.Module], public: Tensor) -> Tensor:
@@ -107,8 +180,10 @@ def _values(parts: Sequence[nn.Module], public: Tensor) -> Tensor:
     columns = []
     for part in parts:
         exact = bool(getattr(part, "exact", False))
-        own = copy.deepcopy(part).double() if exact else part
-        x = public if exact else public.float()
+        own, x = (copy.deepcopy(part).double(), public.double()) if exact else (part, public)
+        if not exact and public.is_floating_point():
+            x = public.float()
         with torch.no_grad():
             columns.append(torch.cat([own(x[start : start + CHUNK]).double() for start in range(0, len(x), CHUNK)]))
-    return torch.cat(columns, dim=1)
+    values = torch.cat(columns, dim=1)
+    return values[values.isfinite().all(dim=1)]

@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from tacit.tasks.features.registry import UNSCALED, PixelScale
+
 VERSION = 1
 """Raised when a change of the code changes the values of built-in features."""
 
@@ -22,6 +24,7 @@ class FeatureDescription:
         values: The number of values per record.
         inputs: The shape of a raw record.
         tokens: Whether raw records are integers.
+        pixels: Mean and standard deviation per channel with which raw pixels were standardised.
         assumptions: What must be true for no record to have shaped the features; empty if it is proven.
         sources: Digests of what the names do not determine: files, weights, public records.
     """
@@ -32,6 +35,7 @@ class FeatureDescription:
     values: int
     inputs: tuple[int, ...]
     tokens: bool = False
+    pixels: PixelScale = UNSCALED
     assumptions: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
 
@@ -73,5 +77,6 @@ class FeatureDescription:
             "values": self.values,
             "inputs": list(self.inputs),
             "tokens": self.tokens,
+            "pixels": [list(values) for values in self.pixels],
             "sources": list(self.sources),
         }

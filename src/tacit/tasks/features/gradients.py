@@ -37,6 +37,7 @@ class OrientedGradients(Feature):
         down = (padded[:, :, 2:, 1:-1] - padded[:, :, :-2, 1:-1]) / 2
         strength, channel = (across.square() + down.square()).max(dim=1, keepdim=True)
         across, down = across.gather(1, channel), down.gather(1, channel)
+        across = torch.where(strength > 0, across, torch.ones_like(across))  # an exported atan2 has no value at (0, 0)
         turn = torch.atan2(down, across) * (ORIENTATIONS / math.pi)  # in units of one orientation
         orientations = torch.arange(ORIENTATIONS, dtype=x.dtype, device=x.device).view(1, -1, 1, 1)
         away = torch.remainder(turn - orientations + ORIENTATIONS / 2, ORIENTATIONS) - ORIENTATIONS / 2

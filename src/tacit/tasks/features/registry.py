@@ -29,11 +29,13 @@ class Feature(nn.Module):
     """A frozen map from records (M, *inputs) to values (M, k). Each row depends on its own record only.
 
     Attributes:
+        assumption: What must be true for no record to have shaped the feature; None if it is proven.
         exact: Whether the map is quick enough to be evaluated in float64, with which whitening is fitted. Then all
             machines fit the same whitening up to the rounding to float32.
     """
 
     exact = True
+    assumption: str | None = None
 
 
 features: Registry[nn.Module] = Registry("feature", given=("inputs", "pixels"))

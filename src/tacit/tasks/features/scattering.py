@@ -53,6 +53,11 @@ class Scattering(Feature):
         self.shape = picture_shape("scattering", inputs, _MIN_SIZE)
         self.register_buffer("filters", morlet_filters(), persistent=False)
         _, height, width = self.shape
+        # Sizes are constants, so that an exported model accepts any number of records.
+        rows, columns = -(-height // _POOLED), -(-width // _POOLED)
+        self._further = min(3, rows), min(3, columns)
+        paths = [(side - field) // 2 + 1 for side, field in zip((rows, columns), self._further, strict=True)]
+        self._values = rows * columns, 2 * ANGLES * rows * columns, ANGLES**2 * paths[0] * paths[1]
         self._missing = 0, -width % _POOLED, 0, -height % _POOLED  # to a multiple of the fields
 
     def forward(self, x: Tensor) -> Tensor:
@@ -65,13 +70,14 @@ class Scattering(Feature):
         second = self._moduli(middle.reshape(-1, 1, *middle.shape[2:]))
         first = torch.cat([F.avg_pool2d(middle, 2), F.avg_pool2d(coarse, 2)], dim=1).sqrt()
         second = F.avg_pool2d(second, 2).sqrt()
-        second = F.avg_pool2d(second, (min(3, second.shape[2]), min(3, second.shape[3])), stride=2)
+        second = F.avg_pool2d(second, self._further, stride=2)
         orders = F.avg_pool2d(half, 2), first, second
-        return torch.cat([unit(order.reshape(len(x) // channels, -1)) for order in orders], dim=1)
+        sizes = zip(orders, self._values, strict=True)
+        return torch.cat([unit(order.reshape(-1, channels * values)) for order, values in sizes], dim=1)
 
     def _moduli(self, x: Tensor) -> Tensor:
         """Return |x ⋆ ψ_θ| (M, ANGLES, H, W) of pictures (M, 1, H, W)."""
         border = SIZE // 2
         padded = F.pad(x, (border, border, border, border), mode="reflect")
-        real, imaginary = F.conv2d(padded, self.filters.to(x.dtype)).split(ANGLES, dim=1)
-        return (real.square() + imaginary.square()).sqrt()
+        both = F.conv2d(padded, self.filters.to(x.dtype))
+        return (both[:, :ANGLES].square() + both[:, ANGLES:].square()).sqrt()

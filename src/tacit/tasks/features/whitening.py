@@ -42,11 +42,6 @@ class Whitening(nn.Module):
         projection = vectors * largest.sign() * (values + REGULARISATION).rsqrt()
         return cls(mean.float(), projection.float())
 
-    @classmethod
-    def empty(cls, values: int, rank: int) -> Whitening:
-        """Return a whitening of this size whose buffers are to be loaded."""
-        return cls(torch.zeros(values), torch.zeros(values, rank))
-
     def forward(self, x: Tensor) -> Tensor:
         return unit(unit(x - self.mean) @ self.projection)
 
