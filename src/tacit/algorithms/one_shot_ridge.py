@@ -41,6 +41,7 @@ class OneShotRidge(Algorithm[ModelState]):
         ridge: Factor of λ. 1 is the spectral norm of the noise in the second moments.
         sharpness: Factor of the outputs, which makes them useful as logits. It does not change the predicted class.
         noise_multiplier: Noise ÷ sensitivity; None: a target ε sets it.
+        sensitivity: How far one record moves the released value; set by `bind`.
 
     References:
         Sufficient statistics perturbation: Vu, Slavkovic: Differential privacy for clinical trials, 2009; Wang:
