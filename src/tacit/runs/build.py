@@ -122,6 +122,8 @@ def _complete(config: Config, parts: UserParts) -> _Complete:
     require(graph, *algorithm.needs, who=algorithm.title)
     check_sharding(config, parts, graph.nodes)
     check_noise_level(algorithm, config.privacy)
+    if config.batch.clipping == "automatic" and getattr(algorithm, "clip", 0.0) is None:
+        raise TacitError(f'{algorithm.title} does not clip gradients: remove batch.clipping = "automatic"')
     data = parts.data or build_data(config.data, batch_relation(config.batch))
     shards = parts.sharding or build_shards(config.sharding, data, graph.nodes, config.seed)
     check_shards(shards, len(data.y), graph.nodes)

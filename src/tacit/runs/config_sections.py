@@ -17,7 +17,7 @@ from pydantic import (
 
 from tacit.graphs import graphs
 from tacit.privacy import Relation, sampling_kinds
-from tacit.tasks import Weighting
+from tacit.tasks import Clipping, Weighting, augmentations
 
 PYTHON_OBJECT_PREFIX = "python: "  # starts the name of a part that was given as an object
 AUTO = "auto"  # the task that fits the targets of the data
@@ -60,6 +60,11 @@ class Batch(ConfigSection):
     sampling: str = Field(default="poisson", description="poisson, without-replacement, permutation or cyclic")
     relation: Relation | None = Field(default=None, description="neighbouring data sets: add-remove or replace-one")
     epochs: int = Field(default=1, ge=1, description="with permutation: epochs between two shuffles")
+    clipping: Clipping = Field(
+        default="method", description="how gradients are clipped: as the method does, or automatic (normalised)"
+    )
+    augmentations: int = Field(default=1, ge=1, description="random copies of each image, averaged before the clip")
+    augment: tuple[str, ...] = Field(default=("flip", "shift"), description="how the copies differ: flip, shift")
 
     @field_validator("size", mode="before")
     @classmethod
@@ -70,8 +75,14 @@ class Batch(ConfigSection):
 
     @model_serializer(mode="wrap")
     def _write_all(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """TOML has no None, and a file without `size` has the default."""
+        """TOML has no None, and a file without `size` has the default.
+
+        Options that have no effect are left out, so that a run of an earlier version has the same config.
+        """
         table: dict[str, Any] = write(self)
+        unused = {"clipping"} if self.clipping == "method" else set()
+        unused |= {"augmentations", "augment"} if self.augmentations == 1 else set()
+        table = {key: value for key, value in table.items() if key not in unused}
         return table if self.size is not None else {**table, "size": ALL_RECORDS}
 
     @field_validator("sampling")
@@ -80,6 +91,13 @@ class Batch(ConfigSection):
         kinds = [kind for kind in sampling_kinds if kind != "none"]
         if value not in kinds:
             raise ValueError(f"Input should be one of {', '.join(kinds)}")
+        return value
+
+    @field_validator("augment")
+    @classmethod
+    def _augment_is_registered(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value or not set(value) <= set(augmentations):
+            raise ValueError(f"Input should be a list of {', '.join(augmentations)}")
         return value
 
 

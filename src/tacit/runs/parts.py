@@ -33,7 +33,19 @@ from tacit.runs.config_sections import (
     with_part_defaults,
 )
 from tacit.runs.heads import build_head, head_of_module
-from tacit.tasks import Dataset, Head, Model, Task, Weighting, datasets, fitting_split, heads, models, shards
+from tacit.tasks import (
+    Augmentation,
+    Dataset,
+    Head,
+    Model,
+    Task,
+    Weighting,
+    datasets,
+    fitting_split,
+    heads,
+    models,
+    shards,
+)
 
 Shards = list[npt.NDArray[np.int64]]
 K = TypeVar("K", bound=ConfigSection)
@@ -211,10 +223,17 @@ def build_task(
         relation=config.batch.relation,
         epochs=config.batch.epochs,
         weighting=weights,
+        clipping=config.batch.clipping,
+        augmentation=build_augmentation(config.batch),
         network_sizes=network_sizes,
     )
     _warn_of_large_delta(config.privacy.delta, int(task.sizes.min()))
     return task
+
+
+def build_augmentation(batch: Batch) -> Augmentation | None:
+    """The copies of every image that a config asks for; None without copies."""
+    return None if batch.augmentations == 1 else Augmentation(batch.augmentations, batch.augment)
 
 
 def _pop_keys(keys: type[K], params: dict[str, Any], where: str) -> K:

@@ -1,7 +1,8 @@
 """Learning tasks: models, data sets, shards, batches and clipped gradients."""
 
 from tacit.tasks import content_shards  # noqa: F401 (registers its shardings)
-from tacit.tasks.clip import Clip
+from tacit.tasks.augmentation import Augmentation, augmentations
+from tacit.tasks.clip import Clip, Clipping
 from tacit.tasks.clipping import ClipNorm, clip_norms
 from tacit.tasks.column_ranges import RANGES_PURPOSE, column_histograms, use_ranges
 from tacit.tasks.data import (
@@ -53,11 +54,13 @@ from tacit.tasks.weights import Weighting, node_weights
 __all__ = [
     "RANGES_PURPOSE",
     "STABLE_FOR",
+    "Augmentation",
     "Binary",
     "CellCounter",
     "Classification",
     "Clip",
     "ClipNorm",
+    "Clipping",
     "Counts",
     "CsvTable",
     "Dataset",
@@ -85,6 +88,7 @@ __all__ = [
     "TargetKind",
     "Task",
     "Weighting",
+    "augmentations",
     "cell_notes",
     "check_table",
     "clip_norms",
