@@ -20,7 +20,16 @@ from tacit.algorithms import algorithms
 from tacit.graph_learning import CLIP_KEY, graph_methods
 from tacit.graphs import graphs
 from tacit.registry import Registry
-from tacit.runs import Config, ConfigSection, DropoutKeys, MixingKeys, NamedPart, RegularisationKeys, SharingKeys
+from tacit.runs import (
+    Config,
+    ConfigSection,
+    DropoutKeys,
+    FeatureKeys,
+    MixingKeys,
+    NamedPart,
+    RegularisationKeys,
+    SharingKeys,
+)
 from tacit.tasks import datasets, heads, models, shards
 
 REQUIRED: Any = inspect.Parameter.empty
@@ -38,6 +47,7 @@ REGISTRIES: dict[str, Registry[Any]] = {
 """Everything that a section of a config can name, by the heading under which `tacit list` shows it."""
 
 _SECTION_KEYS: dict[str, tuple[type[ConfigSection], ...]] = {
+    "data set": (FeatureKeys,),
     "graph": (DropoutKeys,),
     "model": (RegularisationKeys,),
     "algorithm": (SharingKeys, MixingKeys),

@@ -5,15 +5,16 @@ from tacit.runs.build import from_config
 from tacit.runs.canonical import canonical_settings, flat_settings, settings_digest
 from tacit.runs.checkpoint import Checkpoint
 from tacit.runs.config import EXAMPLE_CONFIG, Config
+from tacit.runs.config_batch import Batch, batch_relation
 from tacit.runs.config_file import apply_settings, read_toml, setting_texts, setting_value, validate_section
 from tacit.runs.config_schema import config_schema
 from tacit.runs.config_sections import (
     ALGORITHM_KEYS,
     PART_SECTIONS,
     PYTHON_OBJECT_PREFIX,
-    Batch,
     ConfigSection,
     DropoutKeys,
+    FeatureKeys,
     MixingKeys,
     NamedPart,
     PrivacyTarget,
@@ -31,7 +32,6 @@ from tacit.runs.other_tests import utility_on
 from tacit.runs.parallel import run_in_parallel
 from tacit.runs.parts import (
     UserParts,
-    batch_relation,
     build_algorithm,
     build_data,
     build_graph,
@@ -82,6 +82,7 @@ __all__ = [
     "DropoutKeys",
     "EvaluatedRun",
     "Evaluator",
+    "FeatureKeys",
     "FinishedRun",
     "MixingKeys",
     "ModelDescription",

@@ -12,12 +12,12 @@ from tacit.graphs import Graph, require
 from tacit.networks import Cluster, ClusterCoordinator, Coordinator, Costs, Network, ProcessGroup, Simulated
 from tacit.privacy import Ledger, Noise
 from tacit.runs.config import Config
+from tacit.runs.config_batch import batch_relation
 from tacit.runs.observer import Observer
 from tacit.runs.parts import (
     Shards,
     UserParts,
     adapt_model,
-    batch_relation,
     build_algorithm,
     build_data,
     build_graph,

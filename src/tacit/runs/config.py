@@ -9,12 +9,11 @@ from typing import Any, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from tacit.errors import unknown
+from tacit.runs.config_batch import ALL_RECORDS, Batch
 from tacit.runs.config_file import apply_settings, read_toml, validate_section
 from tacit.runs.config_sections import (
-    ALL_RECORDS,
     DEFAULT_PARTS,
     PART_SECTIONS,
-    Batch,
     ConfigSection,
     CostModel,
     NamedPart,

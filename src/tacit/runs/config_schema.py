@@ -8,12 +8,13 @@ from typing import Any
 
 from tacit.privacy import sampling_kinds
 from tacit.runs.config import Config
+from tacit.runs.config_batch import ALL_RECORDS
 from tacit.runs.config_sections import (
-    ALL_RECORDS,
     AUTO,
     PART_SECTIONS,
     ConfigSection,
     DropoutKeys,
+    FeatureKeys,
     MixingKeys,
     RegularisationKeys,
     SharingKeys,
@@ -23,6 +24,7 @@ from tacit.runs.resolved_config import PART_REGISTRIES
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _SHARED_KEYS: dict[str, tuple[type[ConfigSection], ...]] = {
+    "data": (FeatureKeys,),
     "graph": (DropoutKeys,),
     "model": (RegularisationKeys,),
     "algorithm": (SharingKeys, MixingKeys),

@@ -9,19 +9,14 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    SerializerFunctionWrapHandler,
-    field_validator,
-    model_serializer,
     model_validator,
 )
 
 from tacit.graphs import graphs
-from tacit.privacy import Relation, sampling_kinds
-from tacit.tasks import Clipping, Weighting, augmentations
+from tacit.tasks import Weighting
 
 PYTHON_OBJECT_PREFIX = "python: "  # starts the name of a part that was given as an object
 AUTO = "auto"  # the task that fits the targets of the data
-ALL_RECORDS = "all"  # batch.size of steps that use every record
 
 
 class ConfigSection(BaseModel):
@@ -44,61 +39,6 @@ class NamedPart(BaseModel):
     @property
     def parameters(self) -> dict[str, Any]:
         return dict(self.model_extra or {})
-
-
-class Batch(ConfigSection):
-    """How records are drawn for one step.
-
-    `size` is the (expected) batch size. None, in a file "all", means that every step uses all records. A permutation
-    is reshuffled every `epochs` epochs; cyclic batches have one shuffle for the whole run.
-
-    >>> Batch.model_validate({"size": "all"}).size, Batch(size=None).model_dump()["size"], Batch().size
-    (None, 'all', 32)
-    """
-
-    size: int | None = Field(default=32, ge=1, description='(expected) batch size per node, or "all"')
-    sampling: str = Field(default="poisson", description="poisson, without-replacement, permutation or cyclic")
-    relation: Relation | None = Field(default=None, description="neighbouring data sets: add-remove or replace-one")
-    epochs: int = Field(default=1, ge=1, description="with permutation: epochs between two shuffles")
-    clipping: Clipping = Field(
-        default="method", description="how gradients are clipped: as the method does, or automatic (normalised)"
-    )
-    augmentations: int = Field(default=1, ge=1, description="random copies of each image, averaged before the clip")
-    augment: tuple[str, ...] = Field(default=("flip", "shift"), description="how the copies differ: flip, shift")
-
-    @field_validator("size", mode="before")
-    @classmethod
-    def _read_all(cls, value: Any) -> Any:
-        if isinstance(value, str) and value != ALL_RECORDS:
-            raise ValueError(f'Input should be a whole number, or "{ALL_RECORDS}" for all records')
-        return None if value == ALL_RECORDS else value
-
-    @model_serializer(mode="wrap")
-    def _write_all(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """TOML has no None, and a file without `size` has the default.
-
-        Options that have no effect are left out, so that a run of an earlier version has the same config.
-        """
-        table: dict[str, Any] = write(self)
-        unused = {"clipping"} if self.clipping == "method" else set()
-        unused |= {"augmentations", "augment"} if self.augmentations == 1 else set()
-        table = {key: value for key, value in table.items() if key not in unused}
-        return table if self.size is not None else {**table, "size": ALL_RECORDS}
-
-    @field_validator("sampling")
-    @classmethod
-    def _sampling_is_registered(cls, value: str) -> str:
-        kinds = [kind for kind in sampling_kinds if kind != "none"]
-        if value not in kinds:
-            raise ValueError(f"Input should be one of {', '.join(kinds)}")
-        return value
-
-    @field_validator("augment")
-    @classmethod
-    def _augment_is_registered(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if not value or not set(value) <= set(augmentations):
-            raise ValueError(f"Input should be a list of {', '.join(augmentations)}")
-        return value
 
 
 PositiveEpsilon = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
@@ -172,6 +112,30 @@ class DropoutKeys(ConfigSection):
     drop_links: float = Field(default=0.0, ge=0, lt=1, description="probability that a link fails in a round")
     drop_nodes: float = Field(default=0.0, ge=0, lt=1, description="probability that a node fails in a round")
     drop_seed: int = Field(default=0, ge=0, description="seed of the failures")
+
+
+class FeatureKeys(ConfigSection):
+    """Keys of [data] for every data set: features, by which each record is replaced before training.
+
+    No record shapes them: see docs/features.md.
+    """
+
+    features: tuple[str, ...] | None = Field(
+        default=None,
+        min_length=1,
+        description="features of each record: names that `tacit list` shows, or your own: path/to/file.py:function",
+        examples=[["gradients", "scattering"]],
+    )
+    whiten: str = Field(default="none", description="whiten features with: none, shapes, or a public data set")
+    rank: int | None = Field(
+        default=None, ge=1, description="directions that whitening keeps, at most; default: all", examples=[700]
+    )
+
+    @model_validator(mode="after")
+    def _whiten_features(self) -> FeatureKeys:
+        if self.features is None and (self.whiten != "none" or self.rank is not None):
+            raise ValueError("whiten and rank have an effect only with data.features")
+        return self
 
 
 class RegularisationKeys(ConfigSection):

@@ -9,7 +9,14 @@ import tomli_w
 from pydantic.fields import FieldInfo
 
 from tacit.runs.config import EXAMPLE_CONFIG, Config
-from tacit.runs.config_sections import ConfigSection, DropoutKeys, MixingKeys, RegularisationKeys, SharingKeys
+from tacit.runs.config_sections import (
+    ConfigSection,
+    DropoutKeys,
+    FeatureKeys,
+    MixingKeys,
+    RegularisationKeys,
+    SharingKeys,
+)
 from tacit.runs.resolved_config import resolved_config
 
 _HEADER = """\
@@ -53,7 +60,7 @@ def _defaults(section: type[ConfigSection]) -> dict[str, Any]:
 
 
 def _part_fields() -> dict[str, FieldInfo]:
-    sections: tuple[type[ConfigSection], ...] = (DropoutKeys, RegularisationKeys, SharingKeys, MixingKeys)
+    sections: tuple[type[ConfigSection], ...] = (DropoutKeys, FeatureKeys, RegularisationKeys, SharingKeys, MixingKeys)
     return {name: field for section in sections for name, field in section.model_fields.items()}
 
 

@@ -15,7 +15,7 @@ from torch import nn
 from tacit.algorithms import Algorithm, MixingOptions, algorithms
 from tacit.errors import TacitError
 from tacit.graphs import Dropout, Graph, graphs
-from tacit.privacy import Ledger, Noise, Relation, SamplingKind, sampling_kinds
+from tacit.privacy import Ledger, Noise, Relation
 from tacit.registry import invalid
 from tacit.runs.config import Config
 from tacit.runs.config_sections import (
@@ -23,9 +23,9 @@ from tacit.runs.config_sections import (
     AUTO,
     PART_SECTIONS,
     PYTHON_OBJECT_PREFIX,
-    Batch,
     ConfigSection,
     DropoutKeys,
+    FeatureKeys,
     MixingKeys,
     NamedPart,
     RegularisationKeys,
@@ -34,7 +34,6 @@ from tacit.runs.config_sections import (
 )
 from tacit.runs.heads import build_head, head_of_module
 from tacit.tasks import (
-    Augmentation,
     Dataset,
     Head,
     Model,
@@ -45,6 +44,7 @@ from tacit.tasks import (
     heads,
     models,
     shards,
+    with_features,
 )
 
 Shards = list[npt.NDArray[np.int64]]
@@ -76,7 +76,7 @@ def check_names(config: Config, parts: UserParts) -> None:
                 "tacit.train(..., resume=True)"
             )
     if "data" in named:
-        datasets.check(config.data.name, config.data.parameters)
+        datasets.check(config.data.name, config.data.parameters, also=FeatureKeys.model_fields)
     if "sharding" in named:
         shards.check(config.sharding.name, config.sharding.parameters)
     if "task" in named and config.task.name != AUTO:
@@ -122,22 +122,17 @@ def build_algorithm(part: NamedPart) -> Algorithm[Any]:
     return algorithm
 
 
-def batch_relation(batch: Batch) -> Relation:
-    """The relation for which these batches are accounted: the given one, or the default of their sampling."""
-    kind = sampling_kinds.registered("none" if batch.size is None else batch.sampling)
-    assert isinstance(kind, type)
-    assert issubclass(kind, SamplingKind)
-    return batch.relation or kind.relations[0]
-
-
 def build_data(part: NamedPart, relation: Relation) -> Dataset:
     """The data that a config names. A user's file is split as the relation of the run needs it, unless the config says.
 
-    A split that does not fit is refused where the run begins, if the run could state a guarantee.
+    A split that does not fit is refused where the run begins, if the run could state a guarantee. Features are applied
+    if the config names any.
     """
     can_split = part.name in datasets and "split" in datasets.options(part.name)
-    chosen = {"split": fitting_split(relation)} if can_split else {}
-    return datasets.build(part.name, {**chosen, **part.parameters})
+    chosen, params = {"split": fitting_split(relation)} if can_split else {}, part.parameters
+    keys = _pop_keys(FeatureKeys, params, f"data {part.name}")
+    data = datasets.build(part.name, {**chosen, **params})
+    return data if keys.features is None else with_features(data, keys.features, keys.whiten, keys.rank)
 
 
 def build_model(config: Config, data: Dataset, algorithm: Algorithm[Any], head: Head | None = None) -> Model:
@@ -179,7 +174,7 @@ def adapt_model(
 def build_shards(part: NamedPart, data: Dataset, nodes: int, seed: int) -> Shards:
     """One array of record indices per node, as a config names it."""
     given = {"labels": data.y.numpy(), "nodes": nodes, "seed": seed}
-    optional = {"features": data.x.numpy(), "schema": data.schema}
+    optional = {"features": data.raw[0].numpy(), "schema": data.schema}
     given |= {key: value for key, value in optional.items() if key in shards.parameters(part.name)}
     return shards.build(part.name, {**given, **part.parameters})
 
@@ -224,16 +219,11 @@ def build_task(
         epochs=config.batch.epochs,
         weighting=weights,
         clipping=config.batch.clipping,
-        augmentation=build_augmentation(config.batch),
+        augmentation=config.batch.augmentation,
         network_sizes=network_sizes,
     )
     _warn_of_large_delta(config.privacy.delta, int(task.sizes.min()))
     return task
-
-
-def build_augmentation(batch: Batch) -> Augmentation | None:
-    """The copies of every image that a config asks for; None without copies."""
-    return None if batch.augmentations == 1 else Augmentation(batch.augmentations, batch.augment)
 
 
 def _pop_keys(keys: type[K], params: dict[str, Any], where: str) -> K:

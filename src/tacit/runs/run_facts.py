@@ -189,8 +189,8 @@ def record_digests(task: Task) -> dict[str, str]:
     """Digests of the records and shards of the hosted nodes. Only the holder of a secret key can test a guess."""
     data, private, shards = task.data, task.data.private, [task.nodes, task.sizes, *task.shards]
     arrays = {
-        "training records": [data.x.numpy(), data.y.numpy(), *([] if private is None else [private.train])],
-        "test records": [data.test_x.numpy(), data.test_y.numpy(), *([] if private is None else [private.test])],
+        "training records": [data.raw[0].numpy(), data.y.numpy(), *([] if private is None else [private.train])],
+        "test records": [data.raw[1].numpy(), data.test_y.numpy(), *([] if private is None else [private.test])],
         "shards": [np.concatenate(shards).astype(np.int64)],
     }
     return {

@@ -9,7 +9,8 @@ from tacit.algorithms import Algorithm
 from tacit.errors import TacitError
 from tacit.privacy import Reservation, declares, plan
 from tacit.runs.config import Config
-from tacit.runs.parts import UserParts, batch_relation
+from tacit.runs.config_batch import batch_relation
+from tacit.runs.parts import UserParts
 from tacit.tasks import STABLE_FOR, Task
 
 
@@ -88,7 +89,7 @@ def reserve_records(
     reservation = Reservation(
         task.noise,
         task.nodes,
-        [task.data.x.numpy(), task.data.y.numpy()],
+        [task.data.raw[0].numpy(), task.data.y.numpy()],
         planned,
         title=f"{algorithm.title}, {rounds} rounds",
         delta=delta,

@@ -28,6 +28,8 @@ from tacit.tasks.data import (
     read_table,
 )
 from tacit.tasks.evaluation import Metrics, Predictions, predict_tests
+from tacit.tasks.features import FeatureDescription, FeatureMap, features
+from tacit.tasks.features.build import UserFeature, build_features, with_features
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.heads import (
     Binary,
@@ -65,6 +67,8 @@ __all__ = [
     "CsvTable",
     "Dataset",
     "DecimalMark",
+    "FeatureDescription",
+    "FeatureMap",
     "Forward",
     "FrameTable",
     "Head",
@@ -87,8 +91,10 @@ __all__ = [
     "Target",
     "TargetKind",
     "Task",
+    "UserFeature",
     "Weighting",
     "augmentations",
+    "build_features",
     "cell_notes",
     "check_table",
     "clip_norms",
@@ -97,6 +103,7 @@ __all__ = [
     "default_head",
     "draft_table",
     "estimate_ranges",
+    "features",
     "fitting_split",
     "heads",
     "join",
@@ -116,4 +123,5 @@ __all__ = [
     "shards",
     "tensor_output",
     "use_ranges",
+    "with_features",
 ]

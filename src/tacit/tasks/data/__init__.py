@@ -4,10 +4,11 @@ from tacit.tasks.data import builtin, images, libsvm, user_files
 from tacit.tasks.data.cells import DecimalMark, number_of, numbers
 from tacit.tasks.data.columns import CategoryColumn, Missing
 from tacit.tasks.data.csv_table import CsvTable
-from tacit.tasks.data.dataset import Dataset, Normalise, datasets, normalised_records
+from tacit.tasks.data.dataset import Dataset, datasets
 from tacit.tasks.data.files import DataFile, folders
 from tacit.tasks.data.identifiers import looks_like_identifier
 from tacit.tasks.data.node_records import join_datasets, join_nodes
+from tacit.tasks.data.normalising import Normalise, normalised_records
 from tacit.tasks.data.private_columns import RANGE_BINS, PrivateColumns, Ranges, with_ranges
 from tacit.tasks.data.published_files import published_files
 from tacit.tasks.data.split import Split, fitting_split

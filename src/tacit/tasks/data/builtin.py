@@ -4,7 +4,8 @@ import numpy as np
 import torch
 
 from tacit.errors import TacitError
-from tacit.tasks.data.dataset import Dataset, Normalise, datasets
+from tacit.tasks.data.dataset import Dataset, datasets
+from tacit.tasks.data.normalising import Normalise
 from tacit.tasks.data.published import prepared, with_fixed_split
 from tacit.tasks.target import Target
 

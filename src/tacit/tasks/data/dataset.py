@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,17 +15,17 @@ from tacit.tasks.data import checks
 from tacit.tasks.data.cells import DecimalMark
 from tacit.tasks.data.checks import Values
 from tacit.tasks.data.columns import Missing
+from tacit.tasks.data.normalising import Normalise, normalised_records
 from tacit.tasks.data.private_columns import PrivateColumns
 from tacit.tasks.data.split import Split, fitting_split, is_held_out
 from tacit.tasks.data.table_parts import table_parts
 from tacit.tasks.data.table_schema import TableSchema
 from tacit.tasks.data.table_source import FrameTable, TableSource
+from tacit.tasks.features import AppliedFeatures, FeatureMap, PixelScale
 from tacit.tasks.target import Label, Target
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Normalise = Literal["none", "unit"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +41,8 @@ class Dataset:
         normalise: How every record was divided by its own norm; see `normalised`.
         private: The columns of the table whose range is a private release; None without such columns.
         decimal: The decimal mark of numbers in the text of this table.
+        pixels: The public constants with which pixels in [0, 1] were standardised; None: they were not.
+        features: The features that were applied, with the raw records; None: `x` are the records themselves.
 
     >>> Dataset.from_arrays([[0.0], [1.0], [2.0], [3.0]], ["no", "no", "yes", "yes"], labels=["no", "yes"])
     Dataset data: 3 records of (1,) in 2 classes, 1 for testing
@@ -61,6 +63,8 @@ class Dataset:
     normalise: Normalise = "none"
     private: PrivateColumns | None = None
     decimal: DecimalMark = "."
+    pixels: PixelScale | None = None
+    features: AppliedFeatures | None = None
 
     def __post_init__(self) -> None:
         target = self.target
@@ -98,11 +102,23 @@ class Dataset:
         """Whether the records are integers, such as the numbers of words."""
         return self.x.dtype == torch.int64
 
+    @property
+    def raw(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The training and test records before features were applied. Digests are computed from them."""
+        return (self.x, self.test_x) if self.features is None else (self.features.raw, self.features.raw_test)
+
+    def with_features(self, features: FeatureMap, x: torch.Tensor, test_x: torch.Tensor) -> "Dataset":
+        """Return the data with the features `x` and `test_x` that the map has computed from these records."""
+        if self.features is not None:
+            raise self._error("features were applied already")
+        return replace(self, x=x, test_x=test_x, features=AppliedFeatures(features, self.x, self.test_x))
+
     def subset(self, records: npt.NDArray[np.int64]) -> "Dataset":
         """Return a data set with copies of these training records; the test set stays the same."""
         index = torch.from_numpy(records)
         private = None if self.private is None else self.private.subset(records)
-        return replace(self, x=self.x[index], y=self.y[index], private=private)
+        features = None if self.features is None else self.features.subset(records)
+        return replace(self, x=self.x[index], y=self.y[index], private=private, features=features)
 
     @classmethod
     def from_arrays(
@@ -243,8 +259,3 @@ class Dataset:
 
 
 datasets: Registry[Dataset] = Registry("data set")
-
-
-def normalised_records(x: torch.Tensor, how: Normalise) -> torch.Tensor:
-    """Return records x (M, …), each divided by its own L2 norm (`unit`), or unchanged (`none`)."""
-    return x if how == "none" else torch.nn.functional.normalize(x.flatten(1)).view_as(x)

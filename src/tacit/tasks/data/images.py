@@ -9,9 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tacit.tasks.data.dataset import Dataset, Normalise, datasets
+from tacit.tasks.data.dataset import Dataset, datasets
 from tacit.tasks.data.files import DataFile
+from tacit.tasks.data.normalising import Normalise
 from tacit.tasks.data.published import prepared
+from tacit.tasks.features import PixelScale
 from tacit.tasks.target import Target
 
 Bytes = NDArray[np.uint8]
@@ -144,4 +146,6 @@ def _dataset(
         return torch.from_numpy(np.ascontiguousarray(pixels, np.float32)).div_(255).sub_(shift).div_(scale)
 
     labels, test_labels = (torch.from_numpy(part.astype(np.int64)) for part in (y, test_y))
-    return Dataset(name, to_tensor(x), labels, to_tensor(test_x), test_labels, target=Target.of_classes(10))
+    pixels = PixelScale(mean, std)
+    parts = to_tensor(x), labels, to_tensor(test_x), test_labels
+    return Dataset(name, *parts, target=Target.of_classes(10), pixels=pixels)

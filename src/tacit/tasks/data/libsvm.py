@@ -6,8 +6,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tacit.tasks.data.dataset import Dataset, Normalise, datasets
+from tacit.tasks.data.dataset import Dataset, datasets
 from tacit.tasks.data.files import DataFile
+from tacit.tasks.data.normalising import Normalise
 from tacit.tasks.data.published import prepared, with_fixed_split
 
 ADDRESS = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"

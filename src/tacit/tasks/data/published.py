@@ -15,7 +15,8 @@ import torch
 from tacit.errors import TacitError
 from tacit.tasks.data import checks
 from tacit.tasks.data.checks import Array
-from tacit.tasks.data.dataset import Dataset, Normalise, datasets
+from tacit.tasks.data.dataset import Dataset, datasets
+from tacit.tasks.data.normalising import Normalise
 from tacit.tasks.target import Label, Target
 
 _TEST_SHARE = 0.2

@@ -17,8 +17,9 @@ import numpy as np
 
 from tacit.errors import TacitError
 from tacit.tasks.data.columns import Interval, Missing
-from tacit.tasks.data.dataset import Dataset, Normalise, datasets
+from tacit.tasks.data.dataset import Dataset, datasets
 from tacit.tasks.data.files import existing
+from tacit.tasks.data.normalising import Normalise
 from tacit.tasks.data.numeric_csv import NumericCsv
 from tacit.tasks.data.split import Split
 from tacit.tasks.data.table_reader import open_table
