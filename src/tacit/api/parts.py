@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import BaseModel
 from torch import nn
 
 from tacit.algorithms import Algorithm, algorithms
@@ -98,6 +99,11 @@ class GivenParts:
         if self.nodes not in (None, made.nodes):
             raise TacitError(f"the graph has {made.nodes} nodes, but nodes={self.nodes}: leave nodes out")
         return made
+
+
+def not_default(values: Mapping[str, Any], section: type[BaseModel]) -> dict[str, Any]:
+    """Return the values that differ from the defaults of a section."""
+    return {key: value for key, value in values.items() if value != section.model_fields[key].default}
 
 
 def refuse_graph_method(config: Config) -> None:

@@ -14,11 +14,11 @@ from tacit.algorithms import Algorithm
 from tacit.api.arguments import EvaluationCallback, adapt_observers
 from tacit.api.data import Data, Test, adapt_data
 from tacit.api.messages import python_errors
-from tacit.api.parts import GivenParts, Sharding
+from tacit.api.parts import GivenParts, Sharding, not_default
 from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.privacy import weak_protection
-from tacit.runs import Config, Observer, PrivacyTarget, Run, batch_relation, from_config
+from tacit.runs import AUTO, Batch, Config, Observer, PrivacyTarget, Run, batch_relation, from_config
 from tacit.tasks import Head, Label, Model, Target, fitting_split
 
 if TYPE_CHECKING:
@@ -138,6 +138,8 @@ def train(
         if epsilon is None and budget is None:
             goal["epsilon"] = given.default_epsilon(hyperparameters)
         sections = given.sections(hyperparameters, _ARGUMENTS)
+        if algorithm == AUTO:  # the recipe sets what has its default
+            general, batches = not_default(general, Config), not_default(batches, Batch)
         config = Config.parse({**general, **sections, "batch": batches, "privacy": goal}, "tacit.train")
         _warn_of_weak_protection(config)
         parts = given.objects(adapt_data(data, target, labels, test, fitting_split(batch_relation(config.batch))))

@@ -10,6 +10,7 @@ from tacit.runs.config_file import apply_settings, read_toml, setting_texts, set
 from tacit.runs.config_schema import config_schema
 from tacit.runs.config_sections import (
     ALGORITHM_KEYS,
+    AUTO,
     PART_SECTIONS,
     PYTHON_OBJECT_PREFIX,
     ConfigSection,
@@ -54,6 +55,15 @@ from tacit.runs.privacy_meter import TESTED_NOTE, PrivacyMeter, finite_or_none
 from tacit.runs.privacy_target import DEFAULT_RATIO, apply_privacy_target
 from tacit.runs.private_ranges import released_ranges
 from tacit.runs.progress import ProgressBar, progress_counter
+from tacit.runs.recipes import (
+    RECIPES,
+    PublicFacts,
+    Recipe,
+    apply_recipe,
+    fitting_recipe,
+    recipe_line,
+    require_method,
+)
 from tacit.runs.recorded_facts import RecordedFacts
 from tacit.runs.resolved_config import resolved_config
 from tacit.runs.run import Run
@@ -67,6 +77,7 @@ from tacit.runs.workers import SynchronisedInterrupt, launch_workers
 
 __all__ = [
     "ALGORITHM_KEYS",
+    "AUTO",
     "DEFAULT_RATIO",
     "DEVIATION",
     "EXAMPLE_CONFIG",
@@ -74,6 +85,7 @@ __all__ = [
     "KEY_GRAPHS",
     "PART_SECTIONS",
     "PYTHON_OBJECT_PREFIX",
+    "RECIPES",
     "TESTED_NOTE",
     "Batch",
     "Checkpoint",
@@ -94,6 +106,8 @@ __all__ = [
     "PrivacyMeter",
     "PrivacyTarget",
     "ProgressBar",
+    "PublicFacts",
+    "Recipe",
     "RecordFile",
     "RecordedFacts",
     "RegularisationKeys",
@@ -107,6 +121,7 @@ __all__ = [
     "Verification",
     "XAxis",
     "apply_privacy_target",
+    "apply_recipe",
     "apply_settings",
     "batch_relation",
     "build_algorithm",
@@ -126,6 +141,7 @@ __all__ = [
     "export_model",
     "fingerprint",
     "finite_or_none",
+    "fitting_recipe",
     "flat_settings",
     "from_config",
     "has_ended",
@@ -137,12 +153,14 @@ __all__ = [
     "plot_curves",
     "progress_counter",
     "read_toml",
+    "recipe_line",
     "record_end",
     "record_files",
     "record_run_start",
     "record_start",
     "released_ranges",
     "require_files",
+    "require_method",
     "reserve_records",
     "resolved_config",
     "run_in_parallel",

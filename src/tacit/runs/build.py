@@ -28,6 +28,7 @@ from tacit.runs.parts import (
     check_shards,
 )
 from tacit.runs.privacy_target import apply_privacy_target, check_noise_level
+from tacit.runs.recipes import apply_recipe
 from tacit.runs.resolved_config import resolved_config
 from tacit.runs.run import Run
 from tacit.runs.run_folder import RunFolder
@@ -69,7 +70,7 @@ def from_config(
     """
     coordinator = Coordinator() if ranks is None else ClusterCoordinator(ranks)
     check_secret_noise(config, accepted=secret_noise, processes=coordinator.processes)
-    parts = parts or UserParts()
+    config, parts = apply_recipe(config, parts)
     complete = _complete(config, parts)
     config = resolved_config(config, parts)
     costs = Costs(**config.network.model_dump())

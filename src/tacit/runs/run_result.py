@@ -16,6 +16,7 @@ def run_result(run: Run, now: Row) -> dict[str, Any]:
     traffic, ranges = run.coordinator.total_traffic(run.network), released_ranges(run.task)
     return {
         "algorithm": run.algorithm.title,
+        **({"recipe": run.config["recipe"]} if "recipe" in run.config else {}),
         "accuracy": now.get("accuracy"),
         "loss": now["loss"],
         **run.utility.as_dict(),
