@@ -17,7 +17,7 @@ from tacit.api.data import Data, UserData
 from tacit.api.hyperparameters import algorithm_section, refuse_hyperparameters, sets_noise
 from tacit.errors import TacitError
 from tacit.graphs import Graph, from_networkx
-from tacit.runs import EXAMPLE_CONFIG, PYTHON_OBJECT_PREFIX, Config, UserParts
+from tacit.runs import AUTO, EXAMPLE_CONFIG, PYTHON_OBJECT_PREFIX, Config, UserParts
 from tacit.tasks import Head, Model
 
 if TYPE_CHECKING:
@@ -101,8 +101,10 @@ class GivenParts:
         return made
 
 
-def not_default(values: Mapping[str, Any], section: type[BaseModel]) -> dict[str, Any]:
-    """Return the values that differ from the defaults of a section."""
+def set_values(algorithm: object, section: type[BaseModel], **values: Any) -> dict[str, Any]:
+    """Return the values of a section. For a recipe, which sets the others, only those that are not the defaults."""
+    if not isinstance(algorithm, str) or algorithm != AUTO:
+        return values
     return {key: value for key, value in values.items() if value != section.model_fields[key].default}
 
 

@@ -14,11 +14,11 @@ from tacit.algorithms import Algorithm
 from tacit.api.arguments import EvaluationCallback, adapt_observers
 from tacit.api.data import Data, Test, adapt_data
 from tacit.api.messages import python_errors
-from tacit.api.parts import GivenParts, Sharding, not_default
+from tacit.api.parts import GivenParts, Sharding, set_values
 from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.privacy import weak_protection
-from tacit.runs import AUTO, Batch, Config, Observer, PrivacyTarget, Run, batch_relation, from_config
+from tacit.runs import Batch, Config, Observer, PrivacyTarget, Run, batch_relation, from_config
 from tacit.tasks import Head, Label, Model, Target, fitting_split
 
 if TYPE_CHECKING:
@@ -130,16 +130,14 @@ def train(
         (True, 4, 6)
     """
     _check_arguments(others, out, resume, extend)
-    general = {"seed": seed, "noise": noise, "rounds": rounds, "evaluate_every": evaluate_every}
-    batches = {"size": batch, "sampling": sampling, "relation": relation}
+    general = set_values(algorithm, Config, seed=seed, noise=noise, rounds=rounds, evaluate_every=evaluate_every)
+    batches = set_values(algorithm, Batch, size=batch, sampling=sampling, relation=relation)
     goal = _privacy_goal(locals())
     with python_errors():
         given = GivenParts(model, data, task, algorithm, graph, nodes, sharding)
         if epsilon is None and budget is None:
             goal["epsilon"] = given.default_epsilon(hyperparameters)
         sections = given.sections(hyperparameters, _ARGUMENTS)
-        if algorithm == AUTO:  # the recipe sets what has its default
-            general, batches = not_default(general, Config), not_default(batches, Batch)
         config = Config.parse({**general, **sections, "batch": batches, "privacy": goal}, "tacit.train")
         _warn_of_weak_protection(config)
         parts = given.objects(adapt_data(data, target, labels, test, fitting_split(batch_relation(config.batch))))

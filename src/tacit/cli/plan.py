@@ -26,7 +26,7 @@ def plan(
     """Print expected accuracy and cost of each method. Nothing is released, and no ε is spent."""
     import tomli_w
 
-    from tacit.plans.plan import plan_config, plan_training
+    from tacit.plans import plan_config, plan_training
 
     config = plan_config(data, {"privacy": {"epsilon": epsilon, "delta": delta}, "graph": {"nodes": nodes}})
     with show_preparation("Planning on synthetic records"):
