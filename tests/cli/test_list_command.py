@@ -22,7 +22,7 @@ def test_every_name_is_listed_with_a_description(tacit):
         "data": datasets,
         "shardings": shards,
     }
-    assert list(listed) == [*kinds, "metrics of predictions", "optional metrics", "experiments"]
+    assert list(listed) == [*kinds, "metrics of predictions", "optional metrics", "recipes", "experiments"]
     for kind, registry in kinds.items():
         assert list(listed[kind]) == list(registry)
     assert list(listed["metrics of predictions"])[:3] == ["accuracy", "rmse", "mae"]

@@ -15,8 +15,9 @@ def naive_gradient_sum(record_loss, params, x, y, weight, shared, bound=None, no
             (g,) = torch.autograd.grad(record_loss(vector, x[i, b], y[i, b]), vector)
             if bound is not None:
                 c = float(bound[i]) if isinstance(bound, Tensor) else bound
-                size = float(g[:shared].abs().sum() if norm == "l1" else (g[:shared] ** 2).sum().sqrt())
+                size = float(g[:shared].abs().sum() if norm.endswith("l1") else (g[:shared] ** 2).sum().sqrt())
                 factor = c / (c + size) if norm == "smooth" else min(1.0, c / size) if size else 1.0
+                factor = c / (size + 0.01) if norm.startswith("automatic") else factor
                 g = torch.cat([factor * g[:shared], g[shared:]])
             out[i] += weight[i, b] * g
     return out

@@ -193,3 +193,20 @@ def test_the_public_facts_of_all_nodes_do_not_depend_on_who_hosts_them():
         _ = alone.data
     with pytest.raises(TacitError):
         alone.gradient(alone.initial(), 0)
+
+
+def test_automatic_clipping_replaces_the_clip_of_gradients_but_not_of_differences():
+    x, y = records()
+    plain, automatic = (tiny(x, y, sampling="poisson", batch=None) for _ in range(2))
+    automatic.clipping = "automatic"
+    params = plain.initial() + 0.1
+    pairs = (Clip(0.5, "smooth"), Clip(0.5, "automatic")), (Clip(2.0, "l1"), Clip(2.0, "automatic-l1"))
+    for step, (clip, same) in enumerate(pairs):
+        found, wanted = automatic.gradient(params, step, clip), plain.gradient(params, step, same)
+        assert torch.equal(found._value, wanted._value)
+        assert (found.norm, found.sensitivity.tolist()) == (clip.order, plain.sensitivity(clip).tolist())
+    before = plain.initial()
+    differences = [each.gradient(params, 2, Clip(0.5), before=before)._value for each in (plain, automatic)]
+    assert torch.equal(*differences)
+    with pytest.raises(TacitError, match="needs a method that clips"):
+        automatic.gradient(params, 3)

@@ -11,7 +11,7 @@ import numpy as np
 from tacit.algorithms import Algorithm, algorithms
 from tacit.api.arguments import OPTIMISER, kind, refuse_optimiser
 from tacit.errors import TacitError
-from tacit.runs import ALGORITHM_KEYS
+from tacit.runs import ALGORITHM_KEYS, AUTO
 
 _OTHER_NAMES = {
     "learning_rate": "lr",
@@ -50,6 +50,8 @@ def algorithm_section(name: str, given: Mapping[str, Any], arguments: Collection
     Raises:
         TacitError: A hyperparameter does not exist, or a config cannot contain its value.
     """
+    if name == AUTO:  # the method is not known yet; the recipe checks its hyperparameters
+        return {"name": name, **{key: _plain(key, value) for key, value in given.items() if value is not None}}
     options = algorithms.options(name) if given else {}
     known = {*options, *ALGORITHM_KEYS}
     section: dict[str, Any] = {"name": name}

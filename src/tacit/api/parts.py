@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import BaseModel
 from torch import nn
 
 from tacit.algorithms import Algorithm, algorithms
@@ -16,7 +17,7 @@ from tacit.api.data import Data, UserData
 from tacit.api.hyperparameters import algorithm_section, refuse_hyperparameters, sets_noise
 from tacit.errors import TacitError
 from tacit.graphs import Graph, from_networkx
-from tacit.runs import EXAMPLE_CONFIG, PYTHON_OBJECT_PREFIX, Config, UserParts
+from tacit.runs import AUTO, EXAMPLE_CONFIG, PYTHON_OBJECT_PREFIX, Config, UserParts
 from tacit.tasks import Head, Model
 
 if TYPE_CHECKING:
@@ -98,6 +99,13 @@ class GivenParts:
         if self.nodes not in (None, made.nodes):
             raise TacitError(f"the graph has {made.nodes} nodes, but nodes={self.nodes}: leave nodes out")
         return made
+
+
+def set_values(algorithm: object, section: type[BaseModel], **values: Any) -> dict[str, Any]:
+    """Return the values of a section. For a recipe, which sets the others, only those that are not the defaults."""
+    if not isinstance(algorithm, str) or algorithm != AUTO:
+        return values
+    return {key: value for key, value in values.items() if value != section.model_fields[key].default}
 
 
 def refuse_graph_method(config: Config) -> None:

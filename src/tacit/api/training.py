@@ -14,11 +14,11 @@ from tacit.algorithms import Algorithm
 from tacit.api.arguments import EvaluationCallback, adapt_observers
 from tacit.api.data import Data, Test, adapt_data
 from tacit.api.messages import python_errors
-from tacit.api.parts import GivenParts, Sharding
+from tacit.api.parts import GivenParts, Sharding, set_values
 from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.privacy import weak_protection
-from tacit.runs import Config, Observer, PrivacyTarget, Run, batch_relation, from_config
+from tacit.runs import Batch, Config, Observer, PrivacyTarget, Run, batch_relation, from_config
 from tacit.tasks import Head, Label, Model, Target, fitting_split
 
 if TYPE_CHECKING:
@@ -138,8 +138,8 @@ def train(
         (True, 4, 6)
     """
     _check_arguments(others, out, resume, extend)
-    general = {"seed": seed, "noise": noise, "rounds": rounds, "evaluate_every": evaluate_every}
-    batches = {"size": batch, "sampling": sampling, "relation": relation}
+    general = set_values(algorithm, Config, seed=seed, noise=noise, rounds=rounds, evaluate_every=evaluate_every)
+    batches = set_values(algorithm, Batch, size=batch, sampling=sampling, relation=relation)
     with python_errors():
         given = GivenParts(model, data, task, algorithm, graph, nodes, sharding)
         goal = _privacy_goal(locals(), given)

@@ -61,6 +61,7 @@ class CanaryModel(Model):
         out: Tensor | None = None,
         before: Tensor | None = None,
         keys: Tensor | None = None,
+        copies: int = 1,
     ) -> Tensor:
         """See `Model.gradient_sum`: the real model's engine, and for canaries their own parameters only."""
         out = torch.empty_like(params) if out is None else out
@@ -69,7 +70,7 @@ class CanaryModel(Model):
         real_weight, real_y = weight.masked_fill(canary, 0.0), y.clamp(max=self._classes - 1)
         earlier = None if before is None else self._real_columns(before)
         columns_of_real = self._real_columns(params)
-        real = self._real.gradient_sum(columns_of_real, x, real_y, real_weight, per_record, None, earlier, keys)
+        real = self._real.gradient_sum(columns_of_real, x, real_y, real_weight, per_record, None, earlier, keys, copies)
         out[:, :shared], out[:, self.canary_columns] = real[:, :shared], 0.0
         out[:, self.canary_columns.stop :] = real[:, shared:]
         for node in canary.any(1).nonzero()[:, 0].tolist():  # at most one: all canaries are at one node

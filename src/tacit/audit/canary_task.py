@@ -62,6 +62,7 @@ def canary_task(
         sampling=batch.sampling,
         relation=batch.relation,
         epochs=batch.epochs,
+        clipping=batch.clipping,
         noise=noise,
         dtype=torch.float64,
         repeats=True,

@@ -14,6 +14,7 @@ from tacit.errors import unknown
 
 if TYPE_CHECKING:
     from tacit.registry import Registry
+    from tacit.runs import Recipe
 
 
 @app.command("list")
@@ -32,14 +33,18 @@ def list_(
         return
     from tacit.reference import REGISTRIES
     from tacit.reproduce import available_experiments, read_experiment
+    from tacit.runs import RECIPES
     from tacit.runs.metrics import PredictionMetric, all_metrics, metrics, optional_metrics
 
     experiments = available_experiments()
+    if name is not None and name in RECIPES:
+        _recipe(RECIPES[name], as_json)
+        return
     if name is not None:
         found = next((registry for registry in [*REGISTRIES.values(), metrics] if name in registry), None)
         if found is None and name not in experiments:
             raise unknown(
-                "name", name, [*experiments, *(each for registry in REGISTRIES.values() for each in registry)]
+                "name", name, [*experiments, *RECIPES, *(each for registry in REGISTRIES.values() for each in registry)]
             )
         _one(name, found, read_experiment(experiments[name]).about if found is None else "", as_json)
         return
@@ -47,6 +52,7 @@ def list_(
     predicted = [each.name for each in all_metrics() if isinstance(each, PredictionMetric)]
     kinds["metrics of predictions"] = {each: metrics.describe()[each] for each in predicted}
     kinds["optional metrics"] = {each: metrics.describe()[each] for each in optional_metrics()}
+    kinds["recipes"] = {each: recipe.about for each, recipe in RECIPES.items()}
     kinds["experiments"] = {each: read_experiment(path).title for each, path in experiments.items()}
     if as_json:
         print_json(kinds)
@@ -56,6 +62,17 @@ def list_(
         print_line(f"{kind}:")
         for each, line in names.items():
             print_line(f"  {each:<{width}}  {line}")
+
+
+def _recipe(recipe: Recipe, as_json: bool) -> None:
+    """Print a recipe with its settings as TOML."""
+    if as_json:
+        print_json({"name": recipe.name, "about": recipe.about, "settings": dict(recipe.settings)})
+        return
+    import tomli_w
+
+    print_line(f"{recipe.about}\n\nsettings:")
+    print_line(tomli_w.dumps(dict(recipe.settings)).rstrip())
 
 
 def _one(name: str, registry: Registry[Any] | None, about: str, as_json: bool) -> None:

@@ -143,11 +143,13 @@ def _observers(ranks: ProcessGroup | None) -> list[Observer]:
 
 def _print_result(run: Run, verbose: bool) -> None:
     from tacit.reports import REPORT_FILE
-    from tacit.runs import released_ranges, run_size
+    from tacit.runs import recipe_line, released_ranges, run_size
 
     if run.stopped:
         print_line(f"Stopped: {run.stopped}")
     print_line(f"{run.algorithm.title}, {run_size(run.network.graph.nodes, run.t)}: {run.utility.headline}")
+    if name := run.config.get("recipe"):
+        print_line(recipe_line(name))
     print_line(run.privacy.line)
     if ranges := [f"{name} {low:.4g} to {high:.4g}" for name, (low, high) in released_ranges(run.task).items()]:
         print_line(f"Privately released ranges: {', '.join(ranges)}")

@@ -5,13 +5,14 @@ from tacit.runs.build import from_config
 from tacit.runs.canonical import canonical_settings, flat_settings, settings_digest
 from tacit.runs.checkpoint import Checkpoint
 from tacit.runs.config import EXAMPLE_CONFIG, Config
+from tacit.runs.config_batch import Batch, batch_relation
 from tacit.runs.config_file import apply_settings, read_toml, setting_texts, setting_value, validate_section
 from tacit.runs.config_schema import config_schema
 from tacit.runs.config_sections import (
     ALGORITHM_KEYS,
+    AUTO,
     PART_SECTIONS,
     PYTHON_OBJECT_PREFIX,
-    Batch,
     ConfigSection,
     DropoutKeys,
     FeatureKeys,
@@ -33,7 +34,6 @@ from tacit.runs.other_tests import utility_on
 from tacit.runs.parallel import run_in_parallel
 from tacit.runs.parts import (
     UserParts,
-    batch_relation,
     build_algorithm,
     build_graph,
     build_model,
@@ -56,6 +56,15 @@ from tacit.runs.preparation_stages import PREPARATION_TITLES
 from tacit.runs.privacy_meter import TESTED_NOTE, PrivacyMeter, finite_or_none
 from tacit.runs.privacy_target import DEFAULT_RATIO, apply_privacy_target
 from tacit.runs.progress import ProgressBar, progress_counter
+from tacit.runs.recipes import (
+    RECIPES,
+    PublicFacts,
+    Recipe,
+    apply_recipe,
+    fitting_recipe,
+    recipe_line,
+    require_method,
+)
 from tacit.runs.recorded_facts import RecordedFacts
 from tacit.runs.resolved_config import resolved_config
 from tacit.runs.run import Run
@@ -69,6 +78,7 @@ from tacit.runs.workers import SynchronisedInterrupt, launch_workers
 
 __all__ = [
     "ALGORITHM_KEYS",
+    "AUTO",
     "DEFAULT_RATIO",
     "DEVIATION",
     "EXAMPLE_CONFIG",
@@ -77,6 +87,7 @@ __all__ = [
     "PART_SECTIONS",
     "PREPARATION_TITLES",
     "PYTHON_OBJECT_PREFIX",
+    "RECIPES",
     "TESTED_NOTE",
     "Batch",
     "Checkpoint",
@@ -97,6 +108,8 @@ __all__ = [
     "PrivacyMeter",
     "PrivacyTarget",
     "ProgressBar",
+    "PublicFacts",
+    "Recipe",
     "RecordFile",
     "RecordedFacts",
     "RegularisationKeys",
@@ -110,6 +123,7 @@ __all__ = [
     "Verification",
     "XAxis",
     "apply_privacy_target",
+    "apply_recipe",
     "apply_settings",
     "batch_relation",
     "build_algorithm",
@@ -129,6 +143,7 @@ __all__ = [
     "export_model",
     "fingerprint",
     "finite_or_none",
+    "fitting_recipe",
     "flat_settings",
     "from_config",
     "has_ended",
@@ -140,6 +155,7 @@ __all__ = [
     "plot_curves",
     "progress_counter",
     "read_toml",
+    "recipe_line",
     "record_end",
     "record_files",
     "record_run_start",
@@ -147,6 +163,7 @@ __all__ = [
     "release_statistics",
     "released_ranges",
     "require_files",
+    "require_method",
     "reserve_records",
     "resolved_config",
     "run_in_parallel",

@@ -12,13 +12,13 @@ from tacit.graphs import Graph, require
 from tacit.networks import Cluster, ClusterCoordinator, Coordinator, Costs, Network, ProcessGroup, Simulated
 from tacit.privacy import Ledger, Noise
 from tacit.runs.config import Config
+from tacit.runs.config_batch import batch_relation
 from tacit.runs.data_part import build_data
 from tacit.runs.observer import Observer
 from tacit.runs.parts import (
     Shards,
     UserParts,
     adapt_model,
-    batch_relation,
     build_algorithm,
     build_graph,
     build_model,
@@ -28,6 +28,7 @@ from tacit.runs.parts import (
     check_shards,
 )
 from tacit.runs.privacy_target import apply_privacy_target, check_noise_level
+from tacit.runs.recipes import apply_recipe
 from tacit.runs.resolved_config import resolved_config
 from tacit.runs.run import Run
 from tacit.runs.run_folder import RunFolder
@@ -69,7 +70,7 @@ def from_config(
     """
     coordinator = Coordinator() if ranks is None else ClusterCoordinator(ranks)
     check_secret_noise(config, accepted=secret_noise, processes=coordinator.processes)
-    parts = parts or UserParts()
+    config, parts = apply_recipe(config, parts)
     complete = _complete(config, parts)
     config = resolved_config(config, parts)
     costs = Costs(**config.network.model_dump())
@@ -122,6 +123,8 @@ def _complete(config: Config, parts: UserParts) -> _Complete:
     require(graph, *algorithm.needs, who=algorithm.title)
     check_sharding(config, parts, graph.nodes)
     check_noise_level(algorithm, config.privacy)
+    if config.batch.clipping == "automatic" and getattr(algorithm, "clip", 0.0) is None:
+        raise TacitError(f'{algorithm.title} does not clip gradients: remove batch.clipping = "automatic"')
     data = build_data(config.data, batch_relation(config.batch), parts.data, parts.features)
     shards = parts.sharding or build_shards(config.sharding, data, graph.nodes, config.seed)
     check_shards(shards, len(data.y), graph.nodes)

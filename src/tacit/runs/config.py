@@ -9,12 +9,11 @@ from typing import Any, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from tacit.errors import unknown
+from tacit.runs.config_batch import ALL_RECORDS, Batch
 from tacit.runs.config_file import apply_settings, read_toml, validate_section
 from tacit.runs.config_sections import (
-    ALL_RECORDS,
     DEFAULT_PARTS,
     PART_SECTIONS,
-    Batch,
     ConfigSection,
     CostModel,
     NamedPart,
@@ -35,6 +34,12 @@ class Config(ConfigSection):
     )
     rounds: int = Field(default=200, ge=1, description="number of rounds")
     evaluate_every: int | None = Field(default=None, ge=1, description="rounds between two evaluations")
+    recipe: str | None = Field(
+        default=None,
+        pattern=r"^[\w\-.]+$",
+        description='with algorithm = "auto": the recipe to use; in a saved config: the recipe that was used',
+        examples=["images-1"],
+    )
     data: NamedPart = Field(default=DEFAULT_PARTS["data"], description="the records")
     sharding: NamedPart = Field(default=DEFAULT_PARTS["sharding"], description="which node has which records")
     task: NamedPart = Field(default=DEFAULT_PARTS["task"], description="what the model learns; auto fits the data")

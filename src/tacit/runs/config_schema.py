@@ -8,8 +8,8 @@ from typing import Any
 
 from tacit.privacy import sampling_kinds
 from tacit.runs.config import Config
+from tacit.runs.config_batch import ALL_RECORDS
 from tacit.runs.config_sections import (
-    ALL_RECORDS,
     AUTO,
     PART_SECTIONS,
     ConfigSection,

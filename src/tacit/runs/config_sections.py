@@ -9,20 +9,15 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    SerializerFunctionWrapHandler,
-    field_validator,
-    model_serializer,
     model_validator,
 )
 
 from tacit.graphs import graphs
-from tacit.privacy import Relation, sampling_kinds
 from tacit.runs.shares import Shares
 from tacit.tasks import Weighting
 
 PYTHON_OBJECT_PREFIX = "python: "  # starts the name of a part that was given as an object
 AUTO = "auto"  # the task that fits the targets of the data
-ALL_RECORDS = "all"  # batch.size of steps that use every record
 
 
 class ConfigSection(BaseModel):
@@ -45,43 +40,6 @@ class NamedPart(BaseModel):
     @property
     def parameters(self) -> dict[str, Any]:
         return dict(self.model_extra or {})
-
-
-class Batch(ConfigSection):
-    """How records are drawn for one step.
-
-    `size` is the (expected) batch size. None, in a file "all", means that every step uses all records. A permutation
-    is reshuffled every `epochs` epochs; cyclic batches have one shuffle for the whole run.
-
-    >>> Batch.model_validate({"size": "all"}).size, Batch(size=None).model_dump()["size"], Batch().size
-    (None, 'all', 32)
-    """
-
-    size: int | None = Field(default=32, ge=1, description='(expected) batch size per node, or "all"')
-    sampling: str = Field(default="poisson", description="poisson, without-replacement, permutation or cyclic")
-    relation: Relation | None = Field(default=None, description="neighbouring data sets: add-remove or replace-one")
-    epochs: int = Field(default=1, ge=1, description="with permutation: epochs between two shuffles")
-
-    @field_validator("size", mode="before")
-    @classmethod
-    def _read_all(cls, value: Any) -> Any:
-        if isinstance(value, str) and value != ALL_RECORDS:
-            raise ValueError(f'Input should be a whole number, or "{ALL_RECORDS}" for all records')
-        return None if value == ALL_RECORDS else value
-
-    @model_serializer(mode="wrap")
-    def _write_all(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """TOML has no None, and a file without `size` has the default."""
-        table: dict[str, Any] = write(self)
-        return table if self.size is not None else {**table, "size": ALL_RECORDS}
-
-    @field_validator("sampling")
-    @classmethod
-    def _sampling_is_registered(cls, value: str) -> str:
-        kinds = [kind for kind in sampling_kinds if kind != "none"]
-        if value not in kinds:
-            raise ValueError(f"Input should be one of {', '.join(kinds)}")
-        return value
 
 
 PositiveEpsilon = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None

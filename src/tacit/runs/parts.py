@@ -15,14 +15,13 @@ from torch import nn
 from tacit.algorithms import Algorithm, MixingOptions, algorithms
 from tacit.errors import TacitError
 from tacit.graphs import Dropout, Graph, graphs
-from tacit.privacy import Ledger, Noise, Relation, SamplingKind, sampling_kinds
+from tacit.privacy import Ledger, Noise
 from tacit.runs.config import Config
 from tacit.runs.config_sections import (
     ALGORITHM_KEYS,
     AUTO,
     PART_SECTIONS,
     PYTHON_OBJECT_PREFIX,
-    Batch,
     DropoutKeys,
     FeatureKeys,
     MixingKeys,
@@ -121,14 +120,6 @@ def build_algorithm(part: NamedPart) -> Algorithm[Any]:
     return algorithm
 
 
-def batch_relation(batch: Batch) -> Relation:
-    """The relation for which these batches are accounted: the given one, or the default of their sampling."""
-    kind = sampling_kinds.registered("none" if batch.size is None else batch.sampling)
-    assert isinstance(kind, type)
-    assert issubclass(kind, SamplingKind)
-    return batch.relation or kind.relations[0]
-
-
 def build_model(config: Config, data: Dataset, algorithm: Algorithm[Any], head: Head | None = None) -> Model:
     """The model that a config names, with initial parameters drawn from the seed."""
     head = head or build_head(config.task, data)
@@ -212,6 +203,8 @@ def build_task(
         relation=config.batch.relation,
         epochs=config.batch.epochs,
         weighting=weights,
+        clipping=config.batch.clipping,
+        augmentation=config.batch.augmentation,
         network_sizes=network_sizes,
     )
     _warn_of_large_delta(config.privacy.delta, int(task.sizes.min()))

@@ -18,6 +18,7 @@ def run_result(run: Run, now: Row) -> dict[str, Any]:
     features, preparation = run.task.data.features, record_preparation(run.task)
     return {
         "algorithm": run.algorithm.title,
+        **({"recipe": run.config["recipe"]} if "recipe" in run.config else {}),
         "accuracy": now.get("accuracy"),
         "loss": now["loss"],
         **run.utility.as_dict(),

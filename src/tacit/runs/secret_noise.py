@@ -9,7 +9,8 @@ from tacit.algorithms import Algorithm
 from tacit.errors import TacitError
 from tacit.privacy import Reservation, declares, plan
 from tacit.runs.config import Config
-from tacit.runs.parts import UserParts, batch_relation
+from tacit.runs.config_batch import batch_relation
+from tacit.runs.parts import UserParts
 from tacit.tasks import STABLE_FOR, Task
 
 

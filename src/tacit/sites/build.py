@@ -27,6 +27,7 @@ from tacit.runs import (
     build_model,
     build_task,
     check_names,
+    require_method,
     reserve_records,
 )
 from tacit.sites.description import NetworkDescription, PairDescription
@@ -47,6 +48,7 @@ def build_site(site: SiteConfig) -> SiteParts:
         TacitError: If the configuration, the data or the state folder cannot be used. Nothing has been sent then.
     """
     config = site.network_config.config(data=site.data)
+    require_method(config, str(site.network))
     if site.noise_seed is None:
         config = config.model_copy(update={"noise": "secret"})
     return _graph_learning_parts(site, config) if is_graph_learning(config.algorithm) else _training_parts(site, config)

@@ -127,14 +127,15 @@ def _loaded(part: str, relation: Relation) -> Dataset:
 
 def _public_records(public: str, config: Config, data: Dataset) -> tuple[Tensor, Tensor]:
     """All records of the public data set."""
-    part = _public_part(public, config)
+    part = public_part(public, config)
     found = _loaded(part.model_dump_json(), batch_relation(config.batch))
     if found.inputs != data.inputs or found.target != data.target:
         raise TacitError(f"The public data do not fit: {public} is {found!r}, the data of the config are {data!r}")
     return torch.cat([found.x, found.test_x]), torch.cat([found.y, found.test_y])
 
 
-def _public_part(public: str, config: Config) -> NamedPart:
+def public_part(public: str, config: Config) -> NamedPart:
+    """Return the section [data] of public records: a data set, or a file in the form of the config's data."""
     own = config.data
     options = datasets.options(own.name)
     if public in datasets:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.errors import TacitError, unknown
-from tacit.runs import Config, apply_settings, ensure_folder, setting_texts, storage
+from tacit.runs import Config, apply_recipe, apply_settings, ensure_folder, setting_texts, storage
 from tacit.runs.metrics import Metric, PredictionMetric, Result, all_metrics, evaluated_metrics, prediction_metrics
 from tacit.runs.metrics import metric as metric_of
 from tacit.sweeps.cell_runs import run_cells, simulated_run
@@ -68,7 +68,7 @@ def sweep(
         (2, True)
     """
     forget_data()
-    base = _load(config, settings)
+    base, _ = apply_recipe(_load(config, settings))
     chosen_mode: JudgeMode = judge or ("held-out" if public is None else "public")
     judging = Judge(chosen_mode, None if public is None else str(public))
     if workers < 1:

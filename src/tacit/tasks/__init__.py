@@ -1,7 +1,8 @@
 """Learning tasks: models, data sets, shards, batches and clipped gradients."""
 
 from tacit.tasks import content_shards  # noqa: F401 (registers its shardings)
-from tacit.tasks.clip import Clip
+from tacit.tasks.augmentation import Augmentation, augmentations
+from tacit.tasks.clip import Clip, Clipping
 from tacit.tasks.clipping import ClipNorm, clip_norms
 from tacit.tasks.data import (
     CsvTable,
@@ -73,12 +74,14 @@ from tacit.tasks.weights import Weighting, node_weights
 
 __all__ = [
     "STABLE_FOR",
+    "Augmentation",
     "Binary",
     "CellCounter",
     "ClassMoments",
     "Classification",
     "Clip",
     "ClipNorm",
+    "Clipping",
     "ColumnHistogram",
     "Counts",
     "CsvTable",
@@ -117,6 +120,7 @@ __all__ = [
     "TargetKind",
     "Task",
     "Weighting",
+    "augmentations",
     "build_features",
     "cell_notes",
     "check_table",

@@ -16,6 +16,10 @@ from tacit.tasks.clipping import ClipNorm, clip_norms, vector_norms
 _MARGIN = 72  # machine epsilons below the bound; rounding adds at most 17 of them per factor 64 of the vector's length
 
 
+Clipping = Literal["method", "automatic"]
+"""How gradients are clipped: as the method asks, or automatically, to the same bound."""
+
+
 @cache
 def _clip_norm(name: str) -> ClipNorm:
     return clip_norms.build(name)
@@ -29,7 +33,8 @@ class Clip:
 
     Args:
         bound: C, one for all nodes or one per node (n,).
-        norm: Name of a clip norm: "l2" and "l1" multiply by min(1, C/‖g‖) in that norm, "smooth" by C/(C + ‖g‖₂).
+        norm: Name of a clip norm: "l2" and "l1" multiply by min(1, C/‖g‖) in that norm, "smooth" by C/(C + ‖g‖₂),
+            "automatic" and "automatic-l1" by C/(‖g‖ + 0.01).
         per: What g is: the gradient of each "record", or the weighted sum over the "batch".
 
     >>> Clip(1.0).factor(torch.tensor([0.0, 0.5, 4.0]))
@@ -86,6 +91,30 @@ class Clip:
         """Return g (n, d) with each row clipped."""
         return g * self.scaled(g.new_ones(g.shape[:-1]), vector_norms(g, self.degree)).unsqueeze(-1)
 
+    def automatic(self) -> Clip:
+        """Return the automatic clip with the same bound, in the same norm: the sensitivity is the same.
+
+        >>> Clip(2.0, "smooth").automatic(), Clip(2.0, "l1").automatic().norm
+        (Clip(bound=2.0, norm='automatic', per='record'), 'automatic-l1')
+        """
+        return replace(self, norm="automatic" if self.degree == 2 else "automatic-l1")
+
     def for_nodes(self, nodes: slice) -> Clip:
         """Return the clip of some of the nodes."""
         return replace(self, bound=self.bound[nodes]) if isinstance(self.bound, Tensor) else self
+
+
+def used_clip(clipping: Clipping, clip: Clip | None, *, differences: bool = False) -> Clip | None:
+    """Return the clip to use for a method's own `clip`.
+
+    Differences of gradients keep the method's clip: they get smaller as the run converges, and normalising would undo
+    this.
+
+    Raises:
+        TacitError: `clipping` is "automatic", and the method does not clip.
+    """
+    if clipping == "method" or (clip is not None and differences):
+        return clip
+    if clip is None:
+        raise TacitError('batch.clipping = "automatic" needs a method that clips: set algorithm.clip, or remove it')
+    return clip.automatic()

@@ -65,6 +65,7 @@ class LossModel:
         out: Tensor | None = None,
         before: Tensor | None = None,
         keys: Tensor | None = None,
+        copies: int = 1,
     ) -> Tensor:
         """Return Σ_b weight_b · factor(‖∇_bounded ℓ_b‖) · ∇ℓ_b (n, d).
 
@@ -80,11 +81,12 @@ class LossModel:
             out: A tensor (n, d) for the result; None: a new one.
             before: Earlier parameters (n, d). If given, ∇ℓ_b is the gradient at `params` minus that at `before`.
             keys: The keys (n, B) of the records' dropout masks; None: no dropout.
+            copies: K. With K > 1, x (n, B, K, …) has K copies of each record, and ∇ℓ_b is the mean over them.
         """
         self._check_shape(params)
         x, weight = self._match_dtype(params, x), weight.to(params.dtype)
-        self._check_records_independent(x, y)
-        return self._gradients.sum(params, x, y, weight, clip, out, before, keys)
+        self._check_records_independent(x if copies == 1 else x[:, :, 0], y)
+        return self._gradients.sum(params, x, y, weight, clip, out, before, keys, copies)
 
     def _check_shape(self, params: Tensor) -> None:
         if params.dim() != 2 or params.shape[1] != self.d:

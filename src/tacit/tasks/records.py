@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from tacit.errors import TacitError
-from tacit.privacy import Draw
+from tacit.privacy import Draw, Noise
+from tacit.tasks.augmentation import Augmentation
 from tacit.tasks.batch_loader import BatchLoader
 from tacit.tasks.clip import Clip
 from tacit.tasks.data import Dataset, Ranges, with_ranges
@@ -27,15 +28,28 @@ class Records:
         data: The training and test records.
         shards: The indices of each hosted node's training records.
         preparation: Centres and whitens records; None: they are as given.
+        augmentation: How the copies of each record are made; None: every record is used as it is.
     """
 
     preparation: RecordPreparation | None
 
-    def __init__(self, model: Model, data: Dataset, shards: Sequence[npt.NDArray[np.int64]]) -> None:
-        self._model, self.data, self.shards = model, data, shards
+    def __init__(
+        self,
+        model: Model,
+        data: Dataset,
+        shards: Sequence[npt.NDArray[np.int64]],
+        augmentation: Augmentation | None = None,
+    ) -> None:
+        self._model, self.data, self.shards, self.augmentation = model, data, shards, augmentation
         self._unprepared, self.preparation = data, None
+        if augmentation is not None:
+            augmentation.check(data.inputs)
         self._loader = BatchLoader(data, shards)
         self._longest: float | None = None
+
+    def copy_keys(self, noise: Noise, nodes: npt.NDArray[np.int64], step: int, records: Tensor) -> Tensor | None:
+        """Return the keys (n, B) of the copies of drawn records; None without copies."""
+        return None if self.augmentation is None else self.augmentation.keys(noise, nodes, step, records)
 
     def of_nodes(self, rows: Sequence[int]) -> tuple[Dataset, list[npt.NDArray[np.int64]]]:
         """Return copies of some nodes' records, and their shards in it."""
@@ -51,10 +65,11 @@ class Records:
         before: Tensor | None = None,
         distinct: int | None = None,
         keys: Tensor | None = None,
+        copy_keys: Tensor | None = None,
     ) -> Tensor:
         """Return Σ_b weight_b ∇ℓ_b over each node's drawn records, clipped, plus the gradient of the weight decay.
 
-        `keys` (n, B) determine the records' dropout masks.
+        `keys` (n, B) determine the records' dropout masks, `copy_keys` (n, B) their augmented copies (None: no copies).
 
         A record whose clipped gradient is not finite, or for which the model raises an error, counts as 0, which is
         within the bound: it must not stop the run, because the stop would reveal the record.
@@ -64,11 +79,12 @@ class Records:
             weight, earlier = drawn.weight[rows, : y.shape[1]], None if before is None else before[rows]
             bound = None if clip is None else clip.for_nodes(rows)
             masks = None if keys is None else keys[rows, : y.shape[1]]
+            x, copies = self._copied(x, copy_keys, rows)
             try:
-                part = model.gradient_sum(params[rows], x, y, weight, bound, value[rows], earlier, masks)
+                part = model.gradient_sum(params[rows], x, y, weight, bound, value[rows], earlier, masks, copies)
                 redo = [] if bool(part.sum().isfinite()) else (~part.isfinite().all(1)).nonzero()[:, 0].tolist()
             except Exception:  # a user's module may raise anything
-                if bound is None or not self._accepts_zeros(params[rows], x, y, bound, earlier):
+                if bound is None or not self._accepts_zeros(params[rows], x, y, bound, earlier, copies):
                     raise
                 redo = list(range(len(x)))
             if bound is None:
@@ -78,10 +94,17 @@ class Records:
                 before_one = None if earlier is None else earlier[one]
                 masks_one = None if masks is None else masks[one]
                 batch = params[rows][one], x[one], y[one], weight[one], bound.for_nodes(one), before_one, masks_one
-                value[rows][one] = self._sum_of_finite(*batch)
+                value[rows][one] = self._sum_of_finite(*batch, copies)
         if model.weight_decay:  # depends on no record, so it is not clipped
             value.add_(params if before is None else params - before, alpha=model.weight_decay)
         return value
+
+    def _copied(self, x: Tensor, keys: Tensor | None, rows: slice) -> tuple[Tensor, int]:
+        """Return the records of some nodes with their copies, and the number of copies."""
+        if self.augmentation is None or keys is None:
+            return x, 1
+        x = self.augmentation.expand(x, keys[rows, : x.shape[1]])
+        return (x, x.shape[2]) if x.shape[2] > 1 else (x.squeeze(2), 1)
 
     def _sum_of_finite(
         self,
@@ -92,6 +115,7 @@ class Records:
         clip: Clip,
         before: Tensor | None,
         keys: Tensor | None,
+        copies: int,
     ) -> Tensor:
         """Return one node's sum, one record at a time, without records whose own clipped gradient is not finite.
 
@@ -102,20 +126,22 @@ class Records:
         for k in range(y.shape[1]) if clip.per == "record" else ():
             record, masks = slice(k, k + 1), None if keys is None else keys[:, k : k + 1]
             try:
-                alone = self._model.gradient_sum(params, x[:, record], y[:, record], one, clip, None, before, masks)
+                parts = x[:, record], y[:, record], one
+                alone = self._model.gradient_sum(params, *parts, clip, None, before, masks, copies)
             except Exception:
                 continue
             if bool(alone.isfinite().all()):
                 total.add_(alone, alpha=float(weight[0, k]))
         return total
 
-    def _accepts_zeros(self, params: Tensor, x: Tensor, y: Tensor, clip: Clip, before: Tensor | None) -> bool:
+    def _accepts_zeros(
+        self, params: Tensor, x: Tensor, y: Tensor, clip: Clip, before: Tensor | None, copies: int
+    ) -> bool:
         """Whether the model has a gradient for a record of zeros. If not, an error has nothing to do with records."""
         zeros, labels = torch.zeros_like(x[:, :1]), torch.zeros_like(y[:, :1])
+        one = torch.ones(labels.shape[:2], dtype=params.dtype)
         try:
-            self._model.gradient_sum(
-                params, zeros, labels, torch.ones(labels.shape[:2], dtype=params.dtype), clip, None, before
-            )
+            self._model.gradient_sum(params, zeros, labels, one, clip, None, before, copies=copies)
         except Exception:
             return False
         return True

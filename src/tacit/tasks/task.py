@@ -14,7 +14,8 @@ from torch import Tensor
 
 from tacit.errors import TacitError
 from tacit.privacy import Bounded, Draw, Ledger, Noise, PairNoise, Relation, ReleaseContext, Sampling
-from tacit.tasks.clip import Clip
+from tacit.tasks.augmentation import Augmentation
+from tacit.tasks.clip import Clip, Clipping, used_clip
 from tacit.tasks.data import Dataset
 from tacit.tasks.evaluation import Metrics, Predictions, predict_tests
 from tacit.tasks.gradients.memory import keep_freed_memory
@@ -50,6 +51,9 @@ class Task(TaskFacts):
         repeats: Whether a record may stand in several places. Only for audits: a guarantee is for records in one place.
         network_sizes: The public number of records of every node of the network; None: that of the hosted nodes.
         weighting: With "records", the gradient and its sensitivity are multiplied by the node's `weights`.
+        clipping: "method": gradients are clipped as the algorithm asks. "automatic": gradients (not differences of
+            gradients) are normalised to its bound instead, which has the same sensitivity.
+        augmentation: Random copies of every image, whose mean gradient is clipped; None: no copies.
 
     Raises:
         TacitError: If a shard is empty, a record stands in two places, or an argument is not valid.
@@ -83,6 +87,8 @@ class Task(TaskFacts):
         repeats: bool = False,
         network_sizes: npt.NDArray[np.int64] | None = None,
         weighting: Weighting = "equal",
+        clipping: Clipping = "method",
+        augmentation: Augmentation | None = None,
     ) -> None:
         self.model, self.dtype = model, checked_dtype(dtype)
         self.nodes = np.arange(len(shards)) if nodes is None else nodes
@@ -94,14 +100,15 @@ class Task(TaskFacts):
         with refuse_mismatch(declared=data.declared):
             self.head = model.head(data.inputs, data.target, tokens=data.tokens)
         same = partial(Task, batch=batch, sampling=sampling, relation=relation, epochs=epochs)
+        same = partial(same, clipping=clipping, augmentation=augmentation)
         self._with_same_settings = partial(same, dtype=dtype, repeats=repeats, weighting=weighting)
         self.n, self.d = len(shards), model.d  # the numbers of hosted nodes and of parameters
         self.network_sizes, self.weighting = self.sizes if network_sizes is None else network_sizes, weighting
         node_weights(weighting, self.nodes, self.network_sizes)  # raises now if they are not known
         self._new_sampler = partial(Sampler, batch=batch, kind=sampling, relation=relation, epochs=epochs)
         self.sampler = self._new_sampler(self.sizes, nodes=self.nodes, noise=self.noise)
-        self._records = Records(model, data, shards)
-        self.draws = 0
+        self._records = Records(model, data, shards, augmentation)
+        self.draws, self.clipping = 0, clipping
         self.on_release: Callable[[int, str, Tensor, npt.NDArray[np.float64]], None] | None = None
         self.pair_noise: PairNoise | None = None  # of nodes elsewhere; None: derived from the noise
         keep_freed_memory()
@@ -182,11 +189,14 @@ class Task(TaskFacts):
         Returns:
             The gradients of the bounded columns as `value`, those of the other columns as `local`.
         """
+        clip = used_clip(self.clipping, clip, differences=before is not None)
         drawn = self.sampler.draw(step)
+        copies = self._records.copy_keys(self.noise, self.nodes, step, drawn.records)
         weight = drawn.weight.to(self.dtype) / torch.from_numpy(self.sampler.batch[:, None]).to(self.dtype)
         masks = self.model.mask_keys(self.noise, self.nodes, step, drawn.records)
         drawn = Draw(drawn.records, weight)
-        value = self.weighted(self._records.gradient_sum(params, drawn, clip, before, self.sampler.distinct, masks))
+        sums = self._records.gradient_sum(params, drawn, clip, before, self.sampler.distinct, masks, copies)
+        value = self.weighted(sums)
         self.draws += 1
         self.ledger.open(step, purpose)
         bounded, local = value.tensor_split([self.model.bounded], 1)

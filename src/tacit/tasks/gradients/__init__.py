@@ -6,6 +6,8 @@
 `looped`: any other model; one backward pass per record.
 `summed`: sums without per-record clipping.
 
+With several copies of each record, `averaged.py` replaces the objective, and the last three engines are used.
+
 Privacy:
     The gradient of a record must depend on that record only. `vectorised` and `looped` guarantee it for any module
     without a state: the module receives one record at a time. Which of the two is used is decided on random records.
@@ -24,6 +26,7 @@ from torch import Tensor, nn
 from tacit.errors import TacitError, unknown
 from tacit.tasks.clip import Clip
 from tacit.tasks.gradients import ghost, looped, stacked, summed, vectorised
+from tacit.tasks.gradients.averaged import AveragedObjective
 from tacit.tasks.gradients.objective import FunctionObjective, ModuleObjective, Objective
 from tacit.tasks.models.synthetic import RecordForm
 
@@ -45,6 +48,7 @@ class Gradients:
         # None: the ghost engine does not support records of this form
         self._plans: dict[RecordForm, ghost.GhostPlan | None] = {}
         self._vmap_support: dict[RecordForm, bool] = {}
+        self._averaged: Gradients | None = None  # of the mean over copies of a record; made when it is needed
 
     @property
     def only_linear_layer(self) -> nn.Linear | None:
@@ -72,8 +76,12 @@ class Gradients:
         out: Tensor | None = None,
         before: Tensor | None = None,
         keys: Tensor | None = None,
+        copies: int = 1,
     ) -> Tensor:
         """Return Σ_b weight_b · factor_b · ∇ℓ_b (n, d); see `Model.gradient_sum`."""
+        if copies > 1:
+            self._averaged = self._averaged or Gradients(AveragedObjective(self.objective), self.engine)
+            return self._averaged.sum(params, x, y, weight, clip, out, before, keys)
         out = torch.empty_like(params) if out is None else out
         with torch.no_grad():
             record = clip if clip is not None and clip.per == "record" else None
@@ -192,7 +200,7 @@ class Gradients:
         Raises:
             TacitError: If the model has no gradients, before the first private record is used.
         """
-        if not isinstance(self.objective, ModuleObjective):
+        if isinstance(self.objective, FunctionObjective):
             return "vectorised"
         form = RecordForm.of(x, y)
         if form not in self._vmap_support:

@@ -23,9 +23,10 @@ from torch import Tensor, nn
 from tacit.errors import TacitError
 from tacit.privacy import Noise
 from tacit.tasks.models.per_record import per_record
+from tacit.tasks.splitmix import STEP as _STEP
+from tacit.tasks.splitmix import mixed as _mixed
+from tacit.tasks.splitmix import shifted as _shifted
 
-_STEP = 0x9E3779B97F4A7C15 - (1 << 64)  # the constants of SplitMix64, as signed 64-bit integers
-_FACTORS = (30, 0xBF58476D1CE4E5B9 - (1 << 64)), (27, 0x94D049BB133111EB - (1 << 64))
 _PER_CALL = 1 << 40  # numbers of one call of a layer
 _BITS = 53
 _ALPHA = -1.7580993408473766  # the value of SELU at −∞
@@ -40,17 +41,6 @@ def mask_keys(noise: Noise, nodes: npt.NDArray[np.int64], step: int, records: Te
     """
     words = noise.words("dropout", nodes, step, 2).to(torch.int64)
     return _mixed(((words[:, :1] << 32) ^ words[:, 1:]) + _STEP * (records + 1))
-
-
-def _mixed(value: Tensor) -> Tensor:
-    """Return 64 well mixed bits for each number (the output function of SplitMix64)."""
-    for shift, factor in _FACTORS:
-        value = (value ^ _shifted(value, shift)) * factor
-    return value ^ _shifted(value, 31)
-
-
-def _shifted(value: Tensor, bits: int) -> Tensor:
-    return (value >> bits) & ((1 << (64 - bits)) - 1)
 
 
 class MaskStream:

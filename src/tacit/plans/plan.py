@@ -1,0 +1,190 @@
+"""The plan of a training: what each method would cost and reach."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tacit.errors import TacitError, unknown
+from tacit.plans.measured import Expectation, expected_accuracy
+from tacit.privacy import plan as planned_releases
+from tacit.runs import (
+    AUTO,
+    Config,
+    PublicFacts,
+    Run,
+    UserParts,
+    apply_recipe,
+    batch_relation,
+    build_data,
+    from_config,
+    read_toml,
+)
+from tacit.sweeps import synthetic_records
+from tacit.tasks import Dataset, datasets
+
+METHODS = (AUTO, "dyn-d2p", "dp-sgd", "lt-admm-dp", "porter")
+"""The methods that a plan shows: the recipe, and methods of the papers with their default settings."""
+_TRIAL_ROUNDS, _TRIAL_RECORDS = 2, 20_000
+_FILES = {".csv": "csv", ".gz": "csv", ".parquet": "parquet", ".npz": "npz"}
+
+
+@dataclass(frozen=True)
+class MethodPlan:
+    """What one method would cost and reach.
+
+    Attributes:
+        method: The recipe, or the name of the algorithm.
+        noise_multiplier: Standard deviation of the noise of a release divided by its sensitivity; largest node.
+        mean_noise: Standard deviation of the noise in the mean over the network, per parameter, relative to the
+            sensitivity of one node.
+        rounds: Rounds of the run.
+        bytes_per_node: What a node sends in the whole run, from a trial of two rounds.
+        seconds_per_node: Computation per node, from the same trial on this machine.
+        expected: The accuracy that was measured elsewhere; None if nothing similar was measured.
+        refused: Why the method cannot be used here, if so; the other values are then None.
+    """
+
+    method: str
+    noise_multiplier: float | None = None
+    mean_noise: float | None = None
+    rounds: int | None = None
+    bytes_per_node: int | None = None
+    seconds_per_node: float | None = None
+    expected: Expectation | None = None
+    refused: str | None = None
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """The plans of all methods for one data set.
+
+    Attributes:
+        facts: The public facts of the records.
+        paired_gain: By which factor paired noise lowers the noise of the mean, at most: √(n − colluders).
+        config: The config of the first method that can be used, with all its settings.
+    """
+
+    data: str
+    facts: PublicFacts
+    nodes: int
+    epsilon: float
+    delta: float
+    colluders: int
+    methods: list[MethodPlan]
+    config: dict[str, Any]
+
+    @property
+    def paired_gain(self) -> float:
+        return math.sqrt(self.nodes - self.colluders)
+
+    @property
+    def warning(self) -> str | None:
+        """A sentence if the best accuracy that was measured in similar cases is about trivial."""
+        known = [each.expected for each in self.methods if each.expected is not None]
+        if not known or any(not each.is_trivial for each in known):
+            return None
+        return (
+            f"ε = {self.epsilon:g} is out of reach with {self.facts.records:,} records: what was measured in similar "
+            "cases is about as good as the trivial predictor. Use more records, a larger ε or paired noise"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        table = asdict(self)
+        table.pop("config")
+        return {**table, "paired_gain": self.paired_gain, "warning": self.warning}
+
+
+def plan_training(config: Config, methods: tuple[str, ...] = METHODS) -> TrainingPlan:
+    """Return what each method would cost and reach with the data of a config. Nothing is released.
+
+    Privacy:
+        The records are used for public facts only: shape, kind of target and number. Noise is planned, and trials run
+        on synthetic records.
+
+    Raises:
+        TacitError: There is no target ε.
+    """
+    if config.privacy.epsilon is None:
+        raise TacitError("a plan needs a target: set --epsilon, or privacy.epsilon in the config")
+    data = build_data(config.data, batch_relation(config.batch))
+    facts, epsilon = PublicFacts.of(data), config.privacy.epsilon
+    synthetic = synthetic_records(data, most=_TRIAL_RECORDS)
+    plans: list[MethodPlan] = []
+    made: dict[str, Any] = {}
+    for method in methods:
+        plan, table = _plan_method(config, method, data, synthetic, facts)
+        plans.append(plan)
+        made = made or table
+    nodes = int(config.graph.parameters.get("nodes", 10))
+    colluders = nodes // 4 if config.privacy.colluders is None else config.privacy.colluders
+    return TrainingPlan(data.name, facts, nodes, epsilon, config.privacy.delta, colluders, plans, made)
+
+
+def _plan_method(
+    config: Config, method: str, data: Dataset, synthetic: Dataset, facts: PublicFacts
+) -> tuple[MethodPlan, dict[str, Any]]:
+    own = config.algorithm if config.algorithm.name == method else {"name": method}
+    table = {key: getattr(config, key) for key in config.model_fields_set}
+    try:
+        chosen = Config.parse({**table, "algorithm": own, "noise": "simulated"})
+        full, _ = apply_recipe(chosen, UserParts(data=data))
+        run = from_config(chosen, UserParts(data=synthetic_like(data, synthetic)))
+        multiplier, mean = _noise(run)
+        trial = from_config(
+            full.model_copy(update={"rounds": _TRIAL_ROUNDS, "evaluate_every": _TRIAL_ROUNDS}),
+            UserParts(data=run.task.data),
+        ).go()
+    except TacitError as error:
+        return MethodPlan(method, refused=str(error)), {}
+    mixings = full.algorithm.parameters.get("closing_rounds", 0)
+    scale = (full.rounds + mixings) / (_TRIAL_ROUNDS + mixings)
+    nodes, name = len(run.task.nodes), full.recipe or method
+    plan = MethodPlan(
+        name,
+        multiplier,
+        mean,
+        full.rounds,
+        round(trial.network.traffic.bytes / nodes * scale),
+        trial.result()["seconds"] / nodes * full.rounds / _TRIAL_ROUNDS,
+        expected_accuracy(facts, data.name, name, float(config.privacy.epsilon or 0.0), config.privacy.noise),
+    )
+    return plan, full.as_dict()
+
+
+def synthetic_like(data: Dataset, synthetic: Dataset) -> Dataset:
+    """Return synthetic records, as many as `data` has: the number decides the noise."""
+    return synthetic if len(synthetic.y) == len(data.y) else synthetic_records(data)
+
+
+def _noise(run: Run) -> tuple[float, float]:
+    """Return the largest noise multiplier of the first round, and the relative noise of the mean over the network."""
+    privacy = run.algorithm.privacy
+    sampling = privacy.sampling(run.task.without_records(gradients=False))
+    multipliers = planned_releases(privacy, run.rounds, sampling, run.task.nodes)[0].multipliers
+    return float(multipliers.max()), math.sqrt(float((multipliers**2).sum())) / len(multipliers)
+
+
+def plan_config(source: str, settings: Mapping[str, Any]) -> Config:
+    """Return the config of a plan: from a config file, a data set or a file of records, with further settings.
+
+    Raises:
+        TacitError: There is no such data set or file.
+    """
+    path = Path(source)
+    if path.suffix == ".toml":
+        table = read_toml(path)
+    elif source in datasets:
+        table = {"data": {"name": source}, "algorithm": AUTO}
+    elif path.suffix in _FILES and path.exists():
+        table = {"data": {"name": _FILES[path.suffix], "path": source}, "algorithm": AUTO}
+    else:
+        raise unknown("data set, config or file", source, datasets)
+    for section, values in settings.items():
+        given = table.get(section, {})
+        given = {"name": given} if isinstance(given, str) else given
+        table[section] = {**given, **{key: value for key, value in values.items() if value is not None}}
+    return Config.parse(table, source)

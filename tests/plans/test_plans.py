@@ -1,0 +1,83 @@
+"""Plans: expectations come from stored measurements and public facts, never from records."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tacit.errors import TacitError
+from tacit.plans import Measurement, MethodPlan, expected_accuracy, measurements, plan_training
+from tacit.runs import RECIPES, Config, PublicFacts
+
+FACTS = PublicFacts((10,), "class", records=1000, classes=2)
+LOW = Measurement("a", "vectors", 1000, 10, "m", "independent", 1.0, 1e-5, 0.6, 0.5, 3, "command")
+HIGH = replace(LOW, epsilon=4.0, accuracy=0.8)
+
+
+def test_accuracies_are_interpolated_in_records_times_epsilon():
+    found = expected_accuracy(FACTS, "a", "m", 2.0, known=[LOW, HIGH])
+    assert found.accuracy == pytest.approx(0.7)
+    assert found.source == "measured on a, 1,000 records, 10 nodes, ε = 1 and 4, 3 seeds"
+    assert expected_accuracy(FACTS, "a", "m", 8.0, known=[LOW, HIGH]).accuracy == 0.8
+    assert expected_accuracy(FACTS, "a", "m", 0.5, known=[LOW, HIGH]).accuracy == 0.6
+    assert expected_accuracy(replace(FACTS, records=4000), "a", "m", 1.0, known=[LOW, HIGH]).accuracy == 0.8
+
+
+def test_nothing_is_invented():
+    assert expected_accuracy(FACTS, "a", "m", 100.0, known=[LOW, HIGH]) is None  # too far from what was measured
+    assert expected_accuracy(FACTS, "a", "other", 2.0, known=[LOW]) is None
+    assert expected_accuracy(FACTS, "a", "m", 2.0, "paired", known=[LOW]) is None
+    assert expected_accuracy(replace(FACTS, target="number"), "a", "m", 1.0, known=[LOW]) is None
+    pictures = PublicFacts((1, 28, 28), "class", records=1000)
+    assert expected_accuracy(pictures, "b", "m", 1.0, known=[LOW]) is None
+    other = expected_accuracy(FACTS, "b", "m", 1.0, known=[LOW, replace(HIGH, data="c")])
+    assert (other.accuracy, other.source.split(",")[0]) == (0.6, "measured on other data of the same kind: a")
+
+
+def test_the_same_data_are_preferred():
+    other = replace(LOW, data="b", accuracy=0.9)
+    assert expected_accuracy(FACTS, "b", "m", 1.5, known=[LOW, HIGH, other]).accuracy == 0.9
+
+
+def test_every_measurement_has_its_command_and_a_known_method():
+    assert measurements()
+    for each in measurements():
+        assert each.command.startswith("tacit train ")
+        assert 0 <= each.trivial <= each.accuracy + 0.05
+        assert each.accuracy <= 1
+        assert each.method in RECIPES or f"algorithm={each.method} " in each.command
+
+
+def test_the_command_prints_costs_and_spends_nothing(tacit):
+    ended = tacit("plan", "digits", "--epsilon", "1", "--nodes", "4", "--delta", "1e-4", "--write", "made.toml")
+    assert ended.code == 0
+    assert ended.out.startswith("digits: 1,437 records of shape (1, 8, 8), 4 nodes, ε = 1, δ = 0.0001. Nothing was")
+    assert "\nvectors-1 " in ended.out
+    assert "lt-admm-dp cannot be used: LT-ADMM-DP needs an undirected graph" in ended.out
+    assert "Paired noise, 1 colluding nodes: at most 1.7 times less noise in the mean." in ended.out
+    made = Config.load(Path("made.toml"))
+    assert (made.recipe, made.algorithm.name, made.privacy.epsilon) == ("vectors-1", "const-d2p", 1.0)
+    assert not Path("runs").exists()
+    found = json.loads(tacit("plan", "made.toml", "--json").out)
+    first = next(each for each in found["methods"] if each["refused"] is None)
+    assert first["rounds"] == 30
+    assert first["bytes_per_node"] > 0
+    assert first["mean_noise"] == pytest.approx(first["noise_multiplier"] / 2, rel=0.05)
+
+
+def test_wrong_input_is_one_sentence(tacit):
+    assert "a plan needs a target: set --epsilon" in tacit("plan", "digits").err
+    assert 'unknown data set, config or file "digit"; did you mean "digits"?' in tacit("plan", "digit").err
+
+
+def test_a_plan_warns_if_nothing_can_be_learnt():
+
+    plan = plan_training(Config.parse({"algorithm": "auto", "privacy": {"epsilon": 1.0}, "graph": {"nodes": 4}}), ())
+    trivial = replace(HIGH, accuracy=0.52)
+    expected = expected_accuracy(FACTS, "a", "m", 4.0, known=[trivial])
+
+    assert "out of reach" in replace(plan, methods=[MethodPlan("m", expected=expected)]).warning
+    assert plan.warning is None
+    with pytest.raises(TacitError, match="needs a target"):
+        plan_training(Config())

@@ -1,0 +1,114 @@
+"""Recipes: chosen by public facts, with the user's own settings first."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import tacit
+from tacit.algorithms import algorithms
+from tacit.errors import TacitError
+from tacit.runs import RECIPES, Config, PublicFacts, UserParts, apply_recipe, fitting_recipe, from_config, verify
+from tacit.tasks import Dataset, Target
+
+GOAL = {"epsilon": 3.0, "delta": 1e-3}
+AUTO = {"algorithm": "auto", "privacy": GOAL}
+
+
+def pictures(seed=0, side=16, count=120):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.rand(count, 1, side, side, generator=generator)
+    y = torch.randint(0, 3, (count,), generator=generator)
+    return Dataset("pictures", x, y, x[:20], y[:20], Target.of_classes(3))
+
+
+@pytest.mark.parametrize("name", list(RECIPES))
+def test_every_recipe_has_settings_that_a_config_accepts(name):
+    recipe = RECIPES[name]
+    assert recipe.about
+    config = Config.parse(dict(recipe.settings))
+    algorithms.check(config.algorithm.name, {}, ())
+    assert config.algorithm.parameters["lr"] > 0
+
+
+def test_the_recipe_depends_on_shape_and_target_only():
+    facts = PublicFacts((1, 28, 28), "class")
+    assert fitting_recipe(facts).name == "images-1"
+    assert fitting_recipe(PublicFacts((1, 8, 8), "class")).name == "vectors-1"
+    assert fitting_recipe(PublicFacts((123,), "number")).name == "vectors-1"
+    assert fitting_recipe(facts, "vectors-1").name == "vectors-1"
+    one, other = (apply_recipe(Config.parse(AUTO), UserParts(data=pictures(seed)))[0] for seed in (0, 1))
+    assert one == other
+    with pytest.raises(TacitError, match="no recipe is for tokens"):
+        fitting_recipe(PublicFacts((12,), "class", tokens=True))
+    with pytest.raises(TacitError, match="recipe images-1 is not for vectors of shape"):
+        fitting_recipe(PublicFacts((12,), "class"), "images-1")
+    with pytest.raises(TacitError, match='unknown recipe "images-2"; did you mean "images-1"'):
+        fitting_recipe(facts, "images-2")
+
+
+def test_the_config_has_the_settings_of_the_recipe():
+    config, _ = apply_recipe(Config.parse(AUTO))
+    settings = RECIPES["vectors-1"].settings
+    assert config.recipe == "vectors-1"
+    assert config.algorithm.model_dump() == settings["algorithm"]
+    assert (config.rounds, config.batch.size) == (settings["rounds"], None)
+    assert config.privacy == Config.parse(AUTO).privacy
+    assert apply_recipe(config) == (config, UserParts())  # nothing changes a second time
+
+
+def test_settings_of_the_config_win():
+    given = {
+        **AUTO,
+        "rounds": 200,
+        "algorithm": {"name": "auto", "lr": 0.25},
+        "batch": {"size": 32},
+        "graph": {"name": "ring", "nodes": 4},
+        "data": {"name": "digits", "normalise": "unit"},
+    }
+    config, _ = apply_recipe(Config.parse(given))
+    assert (config.rounds, config.batch.size, config.graph.name) == (200, 32, "ring")
+    assert config.algorithm.parameters["lr"] == 0.25
+    assert config.algorithm.parameters["momentum"] == RECIPES["vectors-1"].settings["algorithm"]["momentum"]
+    assert config.data.parameters == {"normalise": "unit"}
+
+
+def test_features_belong_to_the_model_of_the_recipe():
+    data = pictures()
+    config, parts = apply_recipe(Config.parse(AUTO), UserParts(data=data))
+    assert config.data.parameters["features"] == ["gradients", "scattering"]
+    assert len(parts.data.inputs) == 1
+    own = {**AUTO, "model": "cnn"}
+    config, parts = apply_recipe(Config.parse(own), UserParts(data=data))
+    assert (config.model.name, parts.data.inputs) == ("cnn", data.inputs)
+    assert "features" not in config.data.parameters
+    module = nn.Sequential(nn.Flatten(), nn.Linear(256, 3))
+    assert apply_recipe(Config.parse(AUTO), UserParts(data=data, model=module))[1].data.inputs == data.inputs
+
+
+def test_a_run_names_its_recipe_and_can_be_verified_and_repeated(tmp_path):
+    config = Config.parse({**AUTO, "rounds": 2, "graph": {"nodes": 4}})
+    run = from_config(config, out=tmp_path / "run").go()
+    assert run.result()["recipe"] == "vectors-1"
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["recipe"] == "vectors-1"
+    saved = Config.load(tmp_path / "run" / "config.toml")
+    assert (saved.recipe, saved.algorithm.name) == ("vectors-1", "const-d2p")
+    verify(tmp_path / "run").require()
+    assert torch.equal(from_config(saved).go().models, run.models)
+
+
+def test_python_sets_what_has_its_default():
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(200, 6)).astype(np.float32), rng.integers(0, 2, 200)
+    run = tacit.train(data=data, labels=[0, 1], algorithm="auto", nodes=4, rounds=3, lr=0.5, epsilon=3.0, delta=1e-3)
+    assert run.config["recipe"] == "vectors-1"
+    assert (run.rounds, run.config["batch"]["size"], run.config["algorithm"]["lr"]) == (3, "all", 0.5)
+    with pytest.raises(TacitError, match='"lrr"'):
+        tacit.train(algorithm="auto", lrr=0.5, epsilon=3.0, rounds=1)
+
+
+def test_without_a_target_nothing_is_guessed():
+    with pytest.raises(TacitError, match=r"set privacy\.epsilon"):
+        from_config(Config.parse({"algorithm": "auto"}))

@@ -1,0 +1,73 @@
+"""Tuning on public, synthetic or charged records, which the result states."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tacit.errors import TacitError
+from tacit.runs import Config
+from tacit.sweeps import synthetic_records, tune
+from tacit.tasks import Dataset, Target
+from tests.sweeps.cases import SMALL
+
+GRID = ["lr=0.05,0.5"]
+
+
+def test_synthetic_records_depend_on_public_facts_only():
+    one, other = (torch.rand(40, 3, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1))
+    y = torch.arange(40) % 2
+    made = [synthetic_records(Dataset("a", x, y, x[:9], y[:9], Target.of_classes(2))) for x in (one, other)]
+    assert torch.equal(made[0].x, made[1].x)
+    assert torch.equal(made[0].y, made[1].y)
+    assert (made[0].inputs, len(made[0].y), made[0].classes) == ((3,), 40, 2)
+
+
+@pytest.mark.parametrize("way", ["synthetic", "charge"])
+def test_the_result_states_which_records_were_used(tmp_path, way):
+    found = tune(Config.parse(SMALL), GRID, out=tmp_path, **{way: True})
+    best, saved = Config.load(tmp_path / "best.toml"), json.loads((tmp_path / "tuning.json").read_text())
+    assert best.data.name == "digits"  # the best config is for the records of the config
+    assert best.algorithm.parameters["lr"] == found.found.rows[0].point["lr"]
+    assert saved["records_used"] is (way == "charge")
+    if way == "synthetic":
+        assert "No record of the config was used, so the tuning costs no ε" in saved["tuning"]
+        assert best.privacy.epsilon == 3.0
+        assert np.load(tmp_path / "synthetic.npz")["x"].shape == (1437, 1, 8, 8)
+    else:
+        assert "covers all 2 runs" in saved["tuning"]
+        assert best.privacy.epsilon < 3.0
+
+
+def test_public_records_are_trained_on(tmp_path):
+    rng = np.random.default_rng(0)
+    for name in ("own", "public"):
+        x = rng.random((200, 4)).astype(np.float32)
+        np.savez(tmp_path / f"{name}.npz", x=x, y=np.arange(200) % 2, x_test=x[:20], y_test=np.arange(20) % 2)
+    own = {**SMALL, "data": {"name": "npz", "path": str(tmp_path / "own.npz"), "labels": [0, 1]}}
+    found = tune(Config.parse(own), GRID, out=tmp_path / "out", public=str(tmp_path / "public.npz"))
+    assert found.tuned_on == "public"
+    assert found.found.best.data.parameters["path"].endswith("public.npz")
+    assert Config.load(tmp_path / "out" / "best.toml").data.parameters["path"].endswith("own.npz")
+
+
+def test_the_records_must_be_chosen(tacit):
+    ended = tacit("tune", "--set", "rounds=2")
+    assert (ended.code, ended.out) == (2, "")
+    assert "tune needs to know on which records: --public NAME" in ended.err
+    with pytest.raises(TacitError, match="on which records"):
+        tune(Config(), out=Path("x"), synthetic=True, charge=True)
+    assert not Path("x").exists()
+
+
+def test_the_command_prints_the_table_and_the_cost(tacit):
+    common = ("tune", "--synthetic", "--trials", "2", "--set", "rounds=2", "--workers", "1")
+    lines = tacit(*common).out.splitlines()
+    assert lines[-2] == (
+        "Tuned on synthetic records of the same shape and number, in 2 runs. No record of the config was used, so the "
+        "tuning costs no ε."
+    )
+    assert lines[-1] == "Results: runs/tune. Best config: runs/tune/best.toml"
+    assert json.loads(tacit(*common, "--json").out)["tuned_on"] == "synthetic"
