@@ -138,17 +138,26 @@ def train(
         (True, 4, 6)
     """
     _check_arguments(others, out, resume, extend)
-    general = set_values(algorithm, Config, seed=seed, noise=noise, rounds=rounds, evaluate_every=evaluate_every)
-    batches = set_values(algorithm, Batch, size=batch, sampling=sampling, relation=relation)
     with python_errors():
         given = GivenParts(model, data, task, algorithm, graph, nodes, sharding)
-        goal = _privacy_goal(locals(), given)
-        sections = given.sections(hyperparameters, _ARGUMENTS)
-        config = Config.parse({**general, **sections, "batch": batches, "privacy": goal}, "tacit.train")
+        config = _config(locals(), given)
         _warn_of_weak_protection(config)
         parts = given.objects(adapt_data(data, target, labels, test, fitting_split(batch_relation(config.batch))))
         how: dict[str, Any] = {"out": None if out is None else Path(out), "resume": resume, "extend": extend}
         return from_config(config, parts, **how, observers=adapt_observers(observers, progress), secret_noise=True).go()
+
+
+def _config(arguments: Mapping[str, Any], parts: GivenParts) -> Config:
+    """The config of these arguments of `train`."""
+    algorithm = arguments["algorithm"]
+    general = {key: arguments[key] for key in ("seed", "noise", "rounds", "evaluate_every")}
+    batch = {"size": arguments["batch"], "sampling": arguments["sampling"], "relation": arguments["relation"]}
+    sections = {
+        **parts.sections(arguments["hyperparameters"], _ARGUMENTS),
+        "batch": set_values(algorithm, Batch, **batch),
+        "privacy": _privacy_goal(arguments, parts),
+    }
+    return Config.parse({**set_values(algorithm, Config, **general), **sections}, "tacit.train")
 
 
 def _privacy_goal(arguments: Mapping[str, Any], parts: GivenParts) -> dict[str, Any]:

@@ -15,12 +15,12 @@ from tacit.errors import TacitError
 from tacit.networks import Network
 from tacit.privacy import Gaussian, Relation, Release, Sampling, calibrate, epsilon_to_mu, solve_pairs
 from tacit.runs.config_sections import PrivacyTarget
-from tacit.runs.preparation_stages import RANGES_FACT, STAGES, Ranges, read_preparation, stage_of
+from tacit.runs.preparation_stages import RANGES_FACT, STAGES, PrivateRanges, read_preparation, stage_of
 from tacit.runs.shares import GRADIENTS_SHARE
 from tacit.tasks import Task, prepare_records, use_ranges
 
 _DEFAULT_SHARE = 0.1  # of the target ε, for ranges of columns
-_RANGES = Ranges()
+_RANGES = PrivateRanges()
 
 
 def plan_preparation(

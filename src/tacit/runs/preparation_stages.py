@@ -57,7 +57,7 @@ class Stage(ABC):
         """
 
 
-class Ranges(Stage):
+class PrivateRanges(Stage):
     """The ranges of private columns."""
 
     share = "ranges"
@@ -76,7 +76,7 @@ class Ranges(Stage):
         use_ranges(task, ranges)
 
 
-class Centring(Stage):
+class PrivateCentring(Stage):
     """The mean of all records, which is subtracted from each."""
 
     share = "mean"
@@ -90,7 +90,7 @@ class Centring(Stage):
         _prepare(task, RecordPreparation(mean * _nodes_per_record(task)))
 
 
-class Whitening(Stage):
+class PrivateWhitening(Stage):
     """The second moments of all (centred) records, by whose inverse root each is multiplied."""
 
     share = "gram"
@@ -106,8 +106,8 @@ class Whitening(Stage):
         _prepare(task, RecordPreparation(None if centred is None else centred.mean, whitening))
 
 
-STAGES: tuple[Stage, ...] = (Ranges(), Centring(), Whitening())
-RANGES_PURPOSE = Ranges.purpose
+STAGES: tuple[Stage, ...] = (PrivateRanges(), PrivateCentring(), PrivateWhitening())
+RANGES_PURPOSE = PrivateRanges.purpose
 PREPARATION_TITLES = {stage.purpose: stage.title for stage in STAGES}
 """What is released before round 0, by the purposes in the ledger."""
 

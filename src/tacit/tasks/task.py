@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from tacit.errors import TacitError
-from tacit.privacy import Bounded, Draw, Ledger, Noise, PairNoise, Relation, ReleaseContext, Sampling
+from tacit.privacy import Bounded, Draw, Ledger, Noise, PairNoise, Relation, ReleaseContext
 from tacit.tasks.augmentation import Augmentation
 from tacit.tasks.clip import Clip, Clipping, used_clip
 from tacit.tasks.data import Dataset
@@ -24,7 +24,7 @@ from tacit.tasks.model import Model
 from tacit.tasks.records import Records, checked_dtype, refuse_gradient
 from tacit.tasks.sampling import Sampler
 from tacit.tasks.shards import check_records
-from tacit.tasks.statistics import Statistic, check_statistic
+from tacit.tasks.statistics import Statistic, bounded_total
 from tacit.tasks.task_facts import TaskFacts
 from tacit.tasks.weights import Weighting, node_weights
 
@@ -92,16 +92,16 @@ class Task(TaskFacts):
     ) -> None:
         self.model, self.dtype = model, checked_dtype(dtype)
         self.nodes = np.arange(len(shards)) if nodes is None else nodes
-        self.noise = noise or Noise.from_system()
-        self.public = public or Noise.from_seed(0)
+        self.noise, self.public = noise or Noise.from_system(), public or Noise.from_seed(0)
         self.ledger = Ledger() if ledger is None else ledger
         self.sizes = np.array([len(shard) for shard in shards], np.int64)
         check_records(shards, self.nodes, repeats=repeats)
         with refuse_mismatch(declared=data.declared):
             self.head = model.head(data.inputs, data.target, tokens=data.tokens)
-        same = partial(Task, batch=batch, sampling=sampling, relation=relation, epochs=epochs)
-        same = partial(same, clipping=clipping, augmentation=augmentation)
-        self._with_same_settings = partial(same, dtype=dtype, repeats=repeats, weighting=weighting)
+        same = partial(Task, batch=batch, sampling=sampling, relation=relation, epochs=epochs, dtype=dtype)
+        self._with_same_settings = partial(
+            same, repeats=repeats, weighting=weighting, clipping=clipping, augmentation=augmentation
+        )
         self.n, self.d = len(shards), model.d  # the numbers of hosted nodes and of parameters
         self.network_sizes, self.weighting = self.sizes if network_sizes is None else network_sizes, weighting
         node_weights(weighting, self.nodes, self.network_sizes)  # raises now if they are not known
@@ -195,11 +195,10 @@ class Task(TaskFacts):
         weight = drawn.weight.to(self.dtype) / torch.from_numpy(self.sampler.batch[:, None]).to(self.dtype)
         masks = self.model.mask_keys(self.noise, self.nodes, step, drawn.records)
         drawn = Draw(drawn.records, weight)
-        sums = self._records.gradient_sum(params, drawn, clip, before, self.sampler.distinct, masks, copies)
-        value = self.weighted(sums)
+        value = self._records.gradient_sum(params, drawn, clip, before, self.sampler.distinct, masks, copies)
         self.draws += 1
         self.ledger.open(step, purpose)
-        bounded, local = value.tensor_split([self.model.bounded], 1)
+        bounded, local = self.weighted(value).tensor_split([self.model.bounded], 1)
         return Bounded(
             bounded.contiguous(),
             sensitivity=None if clip is None else self.sensitivity(clip),
@@ -215,17 +214,10 @@ class Task(TaskFacts):
     def statistic(self, statistic: Statistic, step: int = 0, purpose: str | None = None) -> Bounded:
         """Return a sum over all records of each node (n, length), such as `Mean()`: sampling amplifies nothing.
 
-        Args:
-            statistic: A statistic of this package, which states its sensitivity.
-            step: The step of the release.
-            purpose: What it is for, as the ledger records it; None: the name of the statistic.
+        `purpose` is what it is for, as the ledger records it; None: the name of the statistic.
         """
-        check_statistic(statistic)
-        value, purpose = statistic.totals(self.data, self.shards), purpose or statistic.name
-        self.ledger.open(step, purpose)
-        sampling = Sampling("none", np.ones(self.n), self.sampling.relation)
-        sensitivity = np.full(self.n, statistic.sensitivity(sampling.relation))
-        return Bounded(value, sensitivity, "l2", sampling, step, purpose, self.release_context, "record")
+        how = step, purpose, self.sampling.relation, self.release_context
+        return bounded_total(statistic, self.data, self.shards, *how)
 
     def limit_smoothness(self, smoothness: float) -> bool:
         """Make every record's loss `smoothness`-smooth, up to rounding, by scaling down longer records, each by itself.
@@ -255,5 +247,4 @@ class Task(TaskFacts):
 
     def predict_tests(self, params: Tensor) -> Predictions:
         """Return the predictions of one model (d,) for the test set."""
-        data = self.data
-        return predict_tests(self.model, self.head, params, data.test_x, data.test_y, self.dtype)
+        return predict_tests(self.model, self.head, params, self.data.test_x, self.data.test_y, self.dtype)

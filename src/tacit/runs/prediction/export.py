@@ -19,7 +19,8 @@ from tacit.errors import TacitError
 from tacit.runs import storage
 from tacit.runs.prediction.description import METADATA_KEY
 from tacit.runs.prediction.model_file import ModelFile
-from tacit.runs.prediction.trained_model import PredictionModule, TrainedModel
+from tacit.runs.prediction.prediction_module import PredictionModule
+from tacit.runs.prediction.trained_model import TrainedModel
 
 ExportFormat = Literal["onnx", "torchscript", "state-dict"]
 SUFFIXES: dict[ExportFormat, str] = {"onnx": ".onnx", "torchscript": ".pt", "state-dict": ".safetensors"}

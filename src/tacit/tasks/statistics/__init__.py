@@ -1,7 +1,7 @@
 """Statistics of records: sums over the records of a node, of which each record's part is bounded."""
 
 from tacit.registry import discover
-from tacit.tasks.statistics.base import MAX_RECORDS, Statistic, check_statistic, statistics
+from tacit.tasks.statistics.base import MAX_RECORDS, Statistic, bounded_total, check_statistic, statistics
 from tacit.tasks.statistics.class_moments import ClassMoments, class_moments
 from tacit.tasks.statistics.column_histogram import ColumnHistogram
 from tacit.tasks.statistics.gram import Gram, gram_matrix
@@ -21,6 +21,7 @@ __all__ = [
     "Mean",
     "Stacked",
     "Statistic",
+    "bounded_total",
     "check_statistic",
     "class_moments",
     "gram_matrix",

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tacit.errors import TacitError
-from tacit.privacy import Relation
+from tacit.privacy import Bounded, Relation, ReleaseContext, Sampling
 from tacit.registry import Registry
 
 if TYPE_CHECKING:
@@ -125,3 +125,21 @@ def check_numbers(data: Dataset) -> None:
     """Refuse records that are tokens."""
     if data.tokens:
         raise TacitError(f"data set {data.name}: statistics are for records of numbers, but the records are tokens")
+
+
+def bounded_total(
+    statistic: Statistic,
+    data: Dataset,
+    shards: Sequence[npt.NDArray[np.int64]],
+    step: int,
+    purpose: str | None,
+    relation: Relation,
+    context: ReleaseContext,
+) -> Bounded:
+    """Return the statistic of each node's records with its sensitivity. All records take part in it."""
+    check_statistic(statistic)
+    value, purpose = statistic.totals(data, shards), purpose or statistic.name
+    context.ledger.open(step, purpose)
+    sampling = Sampling("none", np.ones(len(shards)), relation)
+    sensitivity = np.full(len(shards), statistic.sensitivity(relation))
+    return Bounded(value, sensitivity, "l2", sampling, step, purpose, context, "record")
