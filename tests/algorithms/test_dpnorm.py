@@ -75,8 +75,8 @@ def test_calibration_to_the_guarantee_needs_less_noise():
 
 def test_ecl_reaches_consensus_and_the_optimum():
     task = quadratic_task()
-    algorithm = algorithms.build("ecl", {"lr": 0.05, "local_steps": 4}).with_rounds(1500)
-    state = run_rounds(algorithm, task, Simulated(RING), 1500)
+    algorithm = algorithms.build("ecl", {"lr": 0.2, "local_steps": 4}).with_rounds(400)
+    state = run_rounds(algorithm, task, Simulated(RING), 400)
     assert torch.allclose(algorithm.models(state), task.data.x.double().mean(0).expand(6, -1), rtol=0, atol=1e-8)
 
 
@@ -185,7 +185,6 @@ def worst(batch, sampling, epochs, smooth, decay=0.0):
     return tasks
 
 
-@pytest.mark.parametrize("bound", ["lemma", "contraction"])
 @pytest.mark.parametrize("steps", [1, 3])
 @pytest.mark.parametrize(
     ("batch", "sampling", "epochs"),
@@ -198,16 +197,17 @@ def worst(batch, sampling, epochs, smooth, decay=0.0):
         (4, "poisson", 1),
     ],
 )
-def test_one_record_moves_w_by_at_most_the_bound(batch, sampling, epochs, steps, bound):
-    """Neighbouring data, the same messages: w differs by at most Δ₂ in every round, and comes close to it if the worst
-    draws are likely."""
+def test_one_record_moves_w_by_at_most_the_bound(batch, sampling, epochs, steps):
+    """Neighbouring data, the same messages: w differs by at most Δ₂ in every round, and comes close to the smaller
+    bound if the worst draws are likely."""
     smooth, lr = 1.0, 0.02
     for alpha, step, decay in ((0.0, "paper", 0.0), (0.2, "code", 1.0)):
         tasks = worst(batch, sampling, epochs, smooth, decay)
-        params = {"lr": lr, "local_steps": steps, "alpha": alpha, "step": step, "clip": 1.0}
-        algorithm = algorithms.build(
-            "dp-norm", {**params, "smoothness": smooth, "bound": bound, "sigma": 0.1}
-        ).with_rounds(150)
+        params = {"lr": lr, "local_steps": steps, "alpha": alpha, "step": step, "clip": 1.0, "smoothness": smooth}
+        lemma, algorithm = (
+            algorithms.build("dp-norm", {**params, "bound": bound, "sigma": 0.1}).with_rounds(150)
+            for bound in ("lemma", "contraction")
+        )
         most = algorithm.privacy.sensitivity(tasks[0], RING)[0]
         network, states = Simulated(RING), [algorithm.start(task, RING) for task in tasks]
         moved = []
@@ -216,7 +216,8 @@ def test_one_record_moves_w_by_at_most_the_bound(batch, sampling, epochs, steps,
             moved.append(float((states[0].x[0] - states[1].x[0]).norm()))
             states = [type(state)(state.x, torch.zeros_like(state.z), state.dual) for state in states]
         assert max(moved) <= most * (1 + 1e-9)
-        if bound == "contraction" and sampling == "permutation" and not decay:
+        assert max(moved) <= lemma.privacy.sensitivity(tasks[0], RING)[0] * (1 + 1e-9)
+        if sampling == "permutation" and not decay:
             assert max(moved) > 0.85 * most
 
 

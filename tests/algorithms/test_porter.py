@@ -40,9 +40,9 @@ def test_porter_without_noise_and_compression_is_gradient_tracking():
 )
 def test_error_feedback_reaches_the_optimum_with_compression(compressor, compression):
     task = quadratic_task(d=20)
-    params = {"lr": 0.02, "gamma": 0.1, "compressor": compressor, "compression": compression, **NOT_PRIVATE}
-    algorithm = algorithms.build("porter", params).with_rounds(2500)
-    state = run_rounds(algorithm, task, Simulated(ring()), 2500)
+    params = {"lr": 0.05, "gamma": 0.2, "compressor": compressor, "compression": compression, **NOT_PRIVATE}
+    algorithm = algorithms.build("porter", params).with_rounds(1000)
+    state = run_rounds(algorithm, task, Simulated(ring()), 1000)
     assert torch.allclose(algorithm.models(state), task.data.x.double().mean(0).expand(6, -1), atol=1e-5)
 
 

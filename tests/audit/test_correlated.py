@@ -37,7 +37,7 @@ def test_audit_of_a_config(algorithm):
     privacy = {"epsilon": 4.0, "correlation": "time"}
     batch = {"size": 36, "sampling": "cyclic"}
     config = Config.parse({"algorithm": algorithm, "privacy": privacy, "batch": batch, "rounds": 8})
-    found = audit(config, trials=6000, rounds=8)
+    found = audit(config, trials=2500, rounds=8)
     assert found.holds
     assert 0.1 < found.lower <= found.guaranteed <= 4.0
 

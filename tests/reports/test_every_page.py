@@ -21,7 +21,13 @@ SCROLLS_SILENTLY = """[...document.querySelectorAll('.scroll')].filter(each => e
 LOW_CONTRAST = """(() => {
     const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
     canvas.canvas.width = canvas.canvas.height = 1;
+    const painted = new Map();  // reading a pixel is slow, and pages have few colours
     const paint = colours => {
+        const key = colours.join();
+        if (!painted.has(key)) painted.set(key, paintAnew(colours));
+        return painted.get(key);
+    };
+    const paintAnew = colours => {
         canvas.clearRect(0, 0, 1, 1);
         for (const each of colours) { canvas.fillStyle = each; canvas.fillRect(0, 0, 1, 1); }
         return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3).map(c => c / 255);

@@ -155,7 +155,7 @@ def test_missing_experiments_folder_is_reported(tacit, monkeypatch, tmp_path):
 
 def test_interrupted_parallel_run_continues(tacit, tiny):
     """After Ctrl-C the finished cells are saved, and the same command runs the rest."""
-    tiny.write_text(tiny.read_text().replace("rounds = 2", "rounds = 100"))
+    tiny.write_text(tiny.read_text().replace("rounds = 2", "rounds = 40"))
     command = [
         str(Path(sys.executable).with_name("tacit")),
         "reproduce",
