@@ -29,7 +29,9 @@ def config(name, epsilon=8.0, rounds=5, nodes=4, algorithm=None, seed=0, **batch
 PROTECTS_RECORDS = [
     name
     for name in PRIVATE
-    if example_algorithm(name, 1).privacy.unit == "record" and "noise_multiplier" not in required_parameters(name)
+    if (algorithm := example_algorithm(name, 1)).privacy.unit == "record"
+    and algorithm.computes_gradients
+    and "noise_multiplier" not in required_parameters(name)
 ]
 
 
@@ -170,6 +172,8 @@ def test_the_same_seeds_give_the_same_result():
 def test_invalid_settings_are_refused():
     with pytest.raises(TacitError, match="protects whole nodes"):
         audit_one_run(config("sgpdp"))
+    with pytest.raises(TacitError, match="computes no gradients, which are the canaries"):
+        audit_one_run(config("one-shot-ridge"))
     with pytest.raises(TacitError, match="at least 100 canaries"):
         audit_one_run(config("const-d2p"), canaries=99)
     with pytest.raises(TacitError, match="nodes of this network are 0 to 3"):

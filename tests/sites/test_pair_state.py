@@ -22,9 +22,8 @@ from tacit.sites.private_state import LEDGER
 from .paired_sites import DYN_PAIRED, THREE, change_network, copy_network, load, other_machine
 from .site_networks import RecordingTransport, create_node, create_site_files, run_nodes
 from .site_processes import ObservedSite, running_network
-from .six_sites import create_six_sites
+from .six_sites import InterruptAfter, create_six_sites
 from .small_network import first_release
-from .test_sites_match_simulation import InterruptAfter
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 

@@ -56,7 +56,7 @@ def test_public_records_are_trained_on(tmp_path):
 def test_the_records_must_be_chosen(tacit):
     ended = tacit("tune", "--set", "rounds=2")
     assert (ended.code, ended.out) == (2, "")
-    assert "tune needs to know on which records: --public NAME" in ended.err
+    assert "a search needs to know on which records: a public data set" in ended.err
     with pytest.raises(TacitError, match="on which records"):
         tune(Config(), out=Path("x"), synthetic=True, charge=True)
     assert not Path("x").exists()

@@ -86,6 +86,11 @@ def _check(run: Run, canaries: int, node: int) -> None:
         raise TacitError(
             f"{run.algorithm.title} protects whole nodes, but an audit in one run needs records as canaries"
         )
+    if not run.algorithm.computes_gradients:
+        raise TacitError(
+            f"{run.algorithm.title} computes no gradients, which are the canaries of an audit in one run: audit it "
+            "with trials"
+        )
     if canaries < _MIN_CANARIES:
         raise TacitError(f"An audit in one run needs at least {_MIN_CANARIES} canaries, got {canaries}")
     if not 0 <= node < run.task.n:

@@ -96,13 +96,7 @@ def _data(part: str, relation: Relation, held_out: int | None) -> Dataset:
             f'held_out chooses records of {data.name} by their position, which does not fit the relation "add-remove": '
             'set batch.relation = "replace-one", or use a published data set'
         )
-    order = torch.from_numpy(np.random.default_rng(0).permutation(len(data.y)))
-    test, train = order[:held_out], order[held_out:]
-    return replace(
-        data,
-        name=f"{data.name}, {held_out} held out",
-        x=data.x[train],
-        y=data.y[train],
-        test_x=data.x[test],
-        test_y=data.y[test],
-    )
+    order = np.random.default_rng(0).permutation(len(data.y))
+    test, train = torch.from_numpy(order[:held_out]), order[held_out:]
+    name = f"{data.name}, {held_out} held out"
+    return replace(data.subset(train), name=name, test_x=data.x[test], test_y=data.y[test])

@@ -51,8 +51,8 @@ def config_template(file: str) -> str:
 
 
 def _examples(section: type[ConfigSection]) -> dict[str, Any]:
-    """The keys without a default, each with an example, in the order of the section."""
-    return {name: (field.examples or [None])[0] for name, field in section.model_fields.items()}
+    """The keys of a section with an example, or else their default, in its order."""
+    return {name: (field.examples or [field.default])[0] for name, field in section.model_fields.items()}
 
 
 def _defaults(section: type[ConfigSection]) -> dict[str, Any]:
@@ -67,8 +67,20 @@ def _part_fields() -> dict[str, FieldInfo]:
 def _keys(table: Mapping[str, Any], written: Mapping[str, Any], fields: Mapping[str, FieldInfo]) -> Iterator[str]:
     """Yield one line per key. A key that is not `written` is a comment."""
     for key, value in table.items():
-        if value is None or isinstance(value, Mapping):
+        if value is None or (key in Config.model_fields and isinstance(value, Mapping)):
             continue
-        line = ("" if key in written else "# ") + tomli_w.dumps({key: value}).strip()
+        line = ("" if key in written else "# ") + _line(key, value)
         about = fields[key].description if key in fields else None
         yield line if about is None else f"{line:<{_COMMENT_COLUMN}}  # {about}"
+
+
+def _line(key: str, value: Any) -> str:
+    """
+    >>> _line("augment", ("flip", "shift")), _line("shares", {"mean": 0.1, "gradients": 0.9})
+    ('augment = ["flip", "shift"]', 'shares = { mean = 0.1, gradients = 0.9 }')
+    """
+    if isinstance(value, Mapping):
+        return f"{key} = {{ {', '.join(_line(*each) for each in value.items())} }}"
+    if isinstance(value, tuple | list):
+        return f"{key} = [{', '.join(_line('', each).removeprefix(' = ') for each in value)}]"
+    return tomli_w.dumps({key: value}).strip().removeprefix('""')

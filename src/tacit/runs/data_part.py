@@ -28,7 +28,7 @@ def build_data(
     keys = pop_keys(FeatureKeys, params, f"data {part.name}")
     data = datasets.build(part.name, {**chosen, **params}) if given is None else given
     names = own_features or keys.features
-    if names is None:
+    if names is None or data.features is not None:  # given data may have them already
         return data
     published = given is None and part.name in datasets and "path" not in datasets.options(part.name)
     return with_features(data, names, keys.whiten, keys.rank, published=published)

@@ -96,8 +96,8 @@ def tune(
     """
     if (public is not None) + synthetic + charge != 1:
         raise TacitError(
-            "tune needs to know on which records: --public NAME (public records), --synthetic, or --charge (the "
-            "records themselves, with every trial charged)"
+            "a search needs to know on which records: a public data set, synthetic records, or the records themselves "
+            "with every trial charged (set one of public, synthetic and charge; on the command line, options)"
         )
     config, _ = apply_recipe(config)
     trials = trials if trials is not None or grid else 8
