@@ -30,7 +30,7 @@ PROTECTS_RECORDS = [
     name
     for name in PRIVATE
     if (algorithm := example_algorithm(name, 1)).privacy.unit == "record"
-    and algorithm.computes_gradients
+    and not algorithm.fits_linear_classifiers_only
     and "noise_multiplier" not in required_parameters(name)
 ]
 

@@ -58,7 +58,6 @@ class Algorithm(ABC, Generic[S]):
             correlated in time cancels, and the privacy plan uses `PrivacyPlan.gaussian` for these gradients.
         fits_linear_classifiers_only: Whether the algorithm computes a linear classifier from statistics, and uses no
             gradient of the model's loss.
-        computes_gradients: Whether the algorithm learns from gradients. Canaries of an audit in one run are gradients.
         rounds: Number of rounds, the paper's K, T or R; set by the run.
         share: Patterns of the names of the parameters that nodes share; None shares all.
         local: Whether parameters that are not shared learn from gradients with the same noise ("private") or from
@@ -79,7 +78,6 @@ class Algorithm(ABC, Generic[S]):
     mixed: ClassVar[tuple[str, ...]] = ()
     refused_options: ClassVar[Mapping[str, str]] = NOT_DECLARED
     sums_gradients: ClassVar[bool] = False
-    computes_gradients: ClassVar[bool] = True
     fits_linear_classifiers_only: ClassVar[bool] = False
 
     rounds: int = field(default=1, kw_only=True)

@@ -52,7 +52,6 @@ class OneShotRidge(Algorithm[ModelState]):
     noise_parameters: ClassVar[tuple[str, ...]] = ("noise_multiplier",)
     models_are_released: ClassVar[bool] = True
     fits_linear_classifiers_only: ClassVar[bool] = True
-    computes_gradients: ClassVar[bool] = False
     refused_options: ClassVar[Mapping[str, str]] = dict.fromkeys(
         (*NOT_DECLARED, "averaging"), "all nodes compute the same model from sums over all records"
     )

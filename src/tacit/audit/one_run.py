@@ -86,7 +86,7 @@ def _check(run: Run, canaries: int, node: int) -> None:
         raise TacitError(
             f"{run.algorithm.title} protects whole nodes, but an audit in one run needs records as canaries"
         )
-    if not run.algorithm.computes_gradients:
+    if run.algorithm.fits_linear_classifiers_only:
         raise TacitError(
             f"{run.algorithm.title} computes no gradients, which are the canaries of an audit in one run: audit it "
             "with trials"
