@@ -74,7 +74,7 @@ def contents(run):
     )
 
 
-@pytest.mark.parametrize("kills", [6])
+@pytest.mark.parametrize("kills", [3])
 def test_kills_at_random_moments(tmp_path, kills):
     random.seed(0)
     start = secret(**CHANGES, out=tmp_path / "start", observers=[interrupt_after(1)]).go().out
