@@ -59,7 +59,7 @@ mutants: setup
 
 # Make the tables of docs/experiments from the results in experiments/results.
 results: setup
-	$(BIN)/python -m tacit.reproduce.kept docs/experiments/*.md
+	$(BIN)/python -m tacit.reproduce docs/experiments/*.md
 
 # Benchmarks against Opacus; other libraries are installed into environments of their own under benchmarks/.venv.
 bench: setup

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
 from tacit.errors import TacitError
@@ -49,11 +48,3 @@ def kept_table(name: str) -> str:
 def with_tables(page: str) -> str:
     """Return a page with every block between `<!-- results: NAME -->` and its end made from kept results."""
     return _BLOCK.sub(lambda block: f"{block[1]}{kept_table(block[2])}\n{block[3]}", page)
-
-
-if __name__ == "__main__":  # make results
-    for path in map(Path, sys.argv[1:]):
-        text = path.read_text(encoding="utf-8")
-        if (new := with_tables(text)) != text:
-            path.write_text(new, encoding="utf-8")
-            sys.stdout.write(f"{path} was written anew\n")
