@@ -176,4 +176,8 @@ def test_cell_on_digits_learns(tmp_path):
 def test_package_includes_every_paper():
     data_files = tomllib.loads(PROJECT.read_text())["tool"]["setuptools"]["data-files"]
     papers = {name.partition("/")[0] for name in EXPERIMENTS}
-    assert data_files == {f"share/tacit/experiments/{paper}": [f"experiments/{paper}/*.toml"] for paper in papers}
+    kept = [path.name for path in (PROJECT.parent / "experiments/results").iterdir()]
+    assert data_files == {
+        **{f"share/tacit/experiments/{paper}": [f"experiments/{paper}/*.toml"] for paper in papers},
+        **{f"share/tacit/experiments/results/{name}": [f"experiments/results/{name}/*.json"] for name in kept},
+    }
