@@ -56,6 +56,14 @@ class Statistic(ABC):
         """Return how far one record moves the sum (L2), if it is added or removed, or replaced."""
 
     @abstractmethod
+    def totals(self, data: Dataset, shards: Sequence[npt.NDArray[np.int64]]) -> Tensor:
+        """Return the statistic of every node (n, length) over all its records, in double precision."""
+
+
+class RecordSum(Statistic):
+    """A statistic whose contributions are added record by record, many records at once."""
+
+    @abstractmethod
     def add(self, total: Tensor, records: Tensor, y: Tensor, node: Tensor) -> None:
         """Add the contributions of records to the sums `total` (n, length), in place, in units of `unit`.
 
@@ -75,7 +83,6 @@ class Statistic(ABC):
         return total
 
     def totals(self, data: Dataset, shards: Sequence[npt.NDArray[np.int64]]) -> Tensor:
-        """Return the statistic of every node (n, length) over all its records, in double precision."""
         length = self.length(data)
         if (most := max(map(len, shards))) > MAX_RECORDS:
             raise TacitError(f"a statistic is for at most {MAX_RECORDS:,} records per node, got {most:,}")

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tacit.errors import TacitError
 from tacit.privacy import Relation
-from tacit.tasks.statistics.base import Statistic, check_numbers, in_integers, in_units, statistics
+from tacit.tasks.statistics.base import RecordSum, check_numbers, in_integers, in_units, statistics
 
 if TYPE_CHECKING:
     from tacit.tasks.data import Dataset
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @statistics.register("class-moments")
 @dataclass(frozen=True)
-class ClassMoments(Statistic):
+class ClassMoments(RecordSum):
     """Per class: the sum of its records z, each of norm at most 1, and their number. One vector of C (d + 1) values.
 
     A record of zeros, or with a value that is not finite, is not counted. `class_moments` turns the vector into sums

@@ -11,7 +11,7 @@ from torch import Tensor
 from tacit.errors import TacitError
 from tacit.privacy import Relation
 from tacit.tasks.data import RANGE_BINS
-from tacit.tasks.statistics.base import Statistic, statistics
+from tacit.tasks.statistics.base import RecordSum, statistics
 from tacit.tasks.statistics.histogram import count_bins, counts_sensitivity
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @statistics.register("column-histogram")
 @dataclass(frozen=True)
-class ColumnHistogram(Statistic):
+class ColumnHistogram(RecordSum):
     """Counts of the numbers of k private columns, each in `RANGE_BINS` bins of the scaled column: k · bins values.
 
     Missing cells are not counted.

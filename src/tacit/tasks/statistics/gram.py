@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tacit.privacy import Relation
-from tacit.tasks.statistics.base import Statistic, check_numbers, in_units, statistics
+from tacit.tasks.statistics.base import RecordSum, check_numbers, in_units, statistics
 
 if TYPE_CHECKING:
     from tacit.tasks.data import Dataset
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @statistics.register("gram")
 @dataclass(frozen=True)
-class Gram(Statistic):
+class Gram(RecordSum):
     """Upper triangle of Σ z zᵀ over a node's records z of norm at most 1, with off-diagonal entries times √2.
 
     The factor √2 makes the L2 norm of the triangle the Frobenius norm of the matrix. `gram_matrix` turns a triangle

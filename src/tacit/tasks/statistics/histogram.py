@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tacit.errors import TacitError
 from tacit.privacy import Relation
-from tacit.tasks.statistics.base import Statistic, check_numbers, statistics
+from tacit.tasks.statistics.base import RecordSum, check_numbers, statistics
 
 if TYPE_CHECKING:
     from tacit.tasks.data import Dataset
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @statistics.register("histogram")
 @dataclass(frozen=True)
-class Histogram(Statistic):
+class Histogram(RecordSum):
     """Counts of every feature in bins of equal width between two declared numbers: k · bins values.
 
     Numbers outside the range are counted in the first or last bin, NaN nowhere.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from torch import Tensor
 
 from tacit.privacy import Relation
-from tacit.tasks.statistics.base import Statistic, check_numbers, in_units, statistics
+from tacit.tasks.statistics.base import RecordSum, check_numbers, in_units, statistics
 
 if TYPE_CHECKING:
     from tacit.tasks.data import Dataset
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @statistics.register("mean")
 @dataclass(frozen=True)
-class Mean(Statistic):
+class Mean(RecordSum):
     """Sum of the records of a node, each scaled down to norm at most 1: Σ z.
 
     Divided by the public number of records, it is their mean.

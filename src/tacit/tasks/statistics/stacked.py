@@ -55,9 +55,6 @@ class Stacked(Statistic):
     def totals(self, data: Dataset, shards: Sequence[npt.NDArray[np.int64]]) -> Tensor:
         return torch.cat([w * p.totals(data, shards) for p, w in zip(self.parts, self.weights, strict=True)], 1)
 
-    def add(self, total: Tensor, records: Tensor, y: Tensor, node: Tensor) -> None:
-        raise NotImplementedError("the parts are added one by one")
-
     def split(self, values: Tensor, lengths: Sequence[int]) -> list[Tensor]:
         """Return the parts of a vector (…, length), without their weights; `lengths` are those of the parts."""
         pieces = torch.split(values, list(lengths), dim=-1)
