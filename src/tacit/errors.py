@@ -33,7 +33,12 @@ def require_extra(extra: str, what: str, *modules: str) -> None:
         try:
             import_module(module)
         except ImportError:
-            raise MissingExtra(f'{what} need {module}, which is not installed: pip install "tacit[{extra}]"') from None
+            raise missing_extra(extra, what, module) from None
+
+
+def missing_extra(extra: str, what: str, module: str) -> MissingExtra:
+    """Return the error for a module of an extra that is not installed."""
+    return MissingExtra(f'{what} need {module}, which is not installed: pip install "tacit[{extra}]"')
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> TacitError:

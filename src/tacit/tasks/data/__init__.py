@@ -1,6 +1,6 @@
 """Data sets: built-in ones by name, files, and the user's arrays."""
 
-from tacit.tasks.data import builtin, images, libsvm, user_files
+from tacit.tasks.data import builtin, hospital, images, libsvm, user_files
 from tacit.tasks.data.cells import DecimalMark, number_of, numbers
 from tacit.tasks.data.columns import CategoryColumn, Missing
 from tacit.tasks.data.csv_table import CsvTable
@@ -35,6 +35,7 @@ __all__ = [
     "datasets",
     "fitting_split",
     "folders",
+    "hospital",
     "images",
     "join_datasets",
     "join_nodes",
