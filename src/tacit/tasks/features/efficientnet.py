@@ -64,7 +64,8 @@ class InvertedBottleneck(nn.Module):
         self.adds_input = stride == 1 and inputs == len(parts[-1].weight)
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.layers(x) if self.adds_input else self.layers(x)
+        values: Tensor = self.layers(x)
+        return x + values if self.adds_input else values
 
 
 @features.register(NAME)
@@ -97,7 +98,7 @@ class EfficientNetLite0(Feature):
         self.layers = nn.Sequential(*layers)
 
     def forward(self, x: Tensor) -> Tensor:
-        parts = [self._values(part) for part in x.reshape(-1, *self.shape).split(_CHUNK)]
+        parts = [self._values(part) for part in torch.split(x.reshape(-1, *self.shape), _CHUNK)]
         return unit(torch.cat(parts)) if parts else x.new_zeros(0, 1280)
 
     def _values(self, x: Tensor) -> Tensor:
@@ -105,7 +106,8 @@ class EfficientNetLite0(Feature):
         x = ((x * std + mean) - _SHIFT) / _SCALE
         x = F.interpolate(x, size=(SIDE, SIDE), mode="bicubic", align_corners=False)
         x = x.expand(-1, 3, -1, -1).contiguous(memory_format=torch.channels_last)
-        return self.layers(x).mean(dim=(2, 3))
+        values: Tensor = self.layers(x).mean(dim=(2, 3))
+        return values
 
 
 def _state() -> dict[str, Tensor]:
@@ -124,4 +126,5 @@ def _state() -> dict[str, Tensor]:
         raise TacitError(f"the weights of {NAME} cannot be read: {error}") from error
     if hashlib.sha256(content).hexdigest() != SHA256:
         raise TacitError(f"{path} is not the published file of {NAME}: install the extra efficientnet again")
-    return dict(torch.load(path, map_location="cpu", weights_only=True))
+    state: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+    return state
