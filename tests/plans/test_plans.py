@@ -53,11 +53,11 @@ def test_the_command_prints_costs_and_spends_nothing(tacit):
     ended = tacit("plan", "digits", "--epsilon", "1", "--nodes", "4", "--delta", "1e-4", "--write", "made.toml")
     assert ended.code == 0
     assert ended.out.startswith("digits: 1,437 records of shape (1, 8, 8), 4 nodes, ε = 1, δ = 0.0001. Nothing was")
-    assert "\nvectors-1 " in ended.out
+    assert "\nvectors-2 " in ended.out
     assert "lt-admm-dp cannot be used: LT-ADMM-DP needs an undirected graph" in ended.out
     assert "Paired noise, 1 colluding nodes: at most 1.7 times less noise in the mean." in ended.out
     made = Config.load(Path("made.toml"))
-    assert (made.recipe, made.algorithm.name, made.privacy.epsilon) == ("vectors-1", "const-d2p", 1.0)
+    assert (made.recipe, made.algorithm.name, made.privacy.epsilon) == ("vectors-2", "const-d2p", 1.0)
     assert not Path("runs").exists()
     found = json.loads(tacit("plan", "made.toml", "--json").out)
     first = next(each for each in found["methods"] if each["refused"] is None)

@@ -67,12 +67,12 @@ def list_(
 def _recipe(recipe: Recipe, as_json: bool) -> None:
     """Print a recipe with its settings as TOML."""
     if as_json:
-        print_json({"name": recipe.name, "about": recipe.about, "settings": dict(recipe.settings)})
+        print_json({"name": recipe.name, "about": recipe.about, **recipe.rules()})
         return
     import tomli_w
 
-    print_line(f"{recipe.about}\n\nsettings:")
-    print_line(tomli_w.dumps(dict(recipe.settings)).rstrip())
+    print_line(f"{recipe.about}\n")
+    print_line(tomli_w.dumps(recipe.rules()).rstrip())
 
 
 def _one(name: str, registry: Registry[Any] | None, about: str, as_json: bool) -> None:

@@ -20,6 +20,7 @@ from tacit.runs import (
     apply_recipe,
     batch_relation,
     build_data,
+    default_colluders,
     from_config,
     read_toml,
 )
@@ -120,7 +121,7 @@ def plan_training(config: Config, methods: tuple[str, ...] = METHODS) -> Trainin
         plans.append(plan)
         made = made or table
     nodes = int(config.graph.parameters.get("nodes", 10))
-    colluders = nodes // 4 if config.privacy.colluders is None else config.privacy.colluders
+    colluders = default_colluders(nodes) if config.privacy.colluders is None else config.privacy.colluders
     return TrainingPlan(data.name, facts, nodes, epsilon, config.privacy.delta, colluders, plans, made)
 
 

@@ -88,7 +88,7 @@ def result_rows(
 def summarise_seeds(experiment: Experiment, results: Sequence[Result]) -> SeedSummary:
     """Summarise the results of one cell with several seeds."""
     charted: Result = results[0] if experiment.chart.kind == "sensitivity" else {}
-    values = {name: [_value(name, result) for result in results] for name in experiment.metrics}
+    values = {name: [metric_value(name, result) for result in results] for name in experiment.metrics}
     return SeedSummary(
         mean={name: _mean(of) for name, of in values.items()},
         deviation={name: _deviation(of) for name, of in values.items()},
@@ -115,7 +115,8 @@ def _row(experiment: Experiment, labels: dict[str, str], group: Mapping[str | No
     return ResultRow(labels, first, paper, guaranteed, plain, published)
 
 
-def _value(name: str, result: Result) -> float | None:
+def metric_value(name: str, result: Result) -> float | None:
+    """Return a metric of a run, in the unit of tables; None if the run failed or did not measure it."""
     return None if has_failed(result) else metric(name).summarise(result)
 
 

@@ -16,9 +16,10 @@ from tacit.errors import TacitError
 from tacit.reproduce.cell_runs import run_cells
 from tacit.reproduce.cells import ExperimentCell, expand_cells
 from tacit.reproduce.experiment import Experiment, TuningPlan
+from tacit.reproduce.results import metric_value
 from tacit.reproduce.settings import AxisValues, Settings, merge_settings, nested_setting, select_values
 from tacit.runs import storage
-from tacit.runs.metrics import Metric, Result, headline_metrics
+from tacit.runs.metrics import Metric, Result
 
 _TRY_AXIS = "try"
 _ERROR = "error"
@@ -46,10 +47,13 @@ def tuning_cells(experiment: Experiment) -> list[ExperimentCell]:
 
 
 def tune_experiment(experiment: Experiment, out: Path, jobs: int) -> dict[str, Any]:
-    """Run the search. Write all tries to tuning.json, and the best settings, as `[[adjust]]`, to tuned.toml."""
+    """Run the search. Write all tries to tuning.json, and the best settings, as `[[adjust]]`, to tuned.toml.
+
+    Tries are compared by the first metric of the experiment.
+    """
     cells = tuning_cells(experiment)
     results = run_cells(cells, out / "cells", jobs)
-    main = _main_metric(list(results.values()))
+    main = experiment.first_metric
     tries = [_try(cell, results[cell.key], main) for cell in cells]
     plan = _tuning_plan(experiment)
     best = [max(group, key=partial(_quality, main)) for group in _group_by_labels(tries, main)]
@@ -62,15 +66,9 @@ def tune_experiment(experiment: Experiment, out: Path, jobs: int) -> dict[str, A
     return summary
 
 
-def _main_metric(results: Sequence[Result]) -> Metric:
-    """The main metric of the experiment's task, by which tries are compared."""
-    measured = next((result["metrics"] for result in results if result.get("metrics")), {"accuracy": None})
-    return headline_metrics(measured)[0]
-
-
 def _try(cell: ExperimentCell, result: Result, main: Metric) -> dict[str, Any]:
-    value = (result.get("metrics") or result).get(main.name)
-    return {**cell.labels, main.name: value, _ERROR: result[_ERROR]}
+    value = metric_value(main.name, result)
+    return {**cell.labels, main.name: None if value is None else round(value, 4), _ERROR: result[_ERROR]}
 
 
 def _quality(main: Metric, line: dict[str, Any]) -> float:

@@ -28,7 +28,7 @@ from tacit.runs.evaluated_run import EvaluatedRun, history_frame
 from tacit.runs.evaluator import Evaluator
 from tacit.runs.figures import DEVIATION, PlottedCurve, XAxis, plot_curves
 from tacit.runs.finished_run import FinishedRun, has_ended, load, require_files
-from tacit.runs.key_graph import KEY_GRAPHS
+from tacit.runs.key_graph import KEY_GRAPHS, default_colluders
 from tacit.runs.observer import Observer, Row
 from tacit.runs.other_tests import utility_on
 from tacit.runs.parallel import run_in_parallel
@@ -139,6 +139,7 @@ __all__ = [
     "config_schema",
     "config_template",
     "covers_models",
+    "default_colluders",
     "ensure_folder",
     "export_model",
     "fingerprint",

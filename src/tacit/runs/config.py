@@ -38,7 +38,7 @@ class Config(ConfigSection):
         default=None,
         pattern=r"^[\w\-.]+$",
         description='with algorithm = "auto": the recipe to use; in a saved config: the recipe that was used',
-        examples=["images-1"],
+        examples=["images-2"],
     )
     data: NamedPart = Field(default=DEFAULT_PARTS["data"], description="the records")
     sharding: NamedPart = Field(default=DEFAULT_PARTS["sharding"], description="which node has which records")

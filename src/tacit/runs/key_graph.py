@@ -23,6 +23,11 @@ _DEGREE = 16  # keys per node of a regular key graph
 _SEED = 0  # the key graph is public
 
 
+def default_colluders(nodes: int) -> int:
+    """Return the number of colluding nodes that paired noise withstands if the config does not say: a quarter."""
+    return max(1, nodes // 4)
+
+
 def key_edges(keys: str | None, graph: Graph, colluders: int) -> Edges:
     """Return the pairs of nodes (E, 2) that share a key, the smaller id first.
 

@@ -13,7 +13,7 @@ from tacit.graphs import Graph
 from tacit.privacy import NO_PRIVACY, Budget, Sampling, calibrate_noise, no_guarantee_reason, plan, solve_pairs
 from tacit.runs.config_sections import PrivacyTarget
 from tacit.runs.correlation import check_correlation, correlate_noise
-from tacit.runs.key_graph import key_edges
+from tacit.runs.key_graph import default_colluders, key_edges
 from tacit.runs.preparation import plan_preparation, with_paired_preparation
 from tacit.tasks import Task
 
@@ -91,7 +91,7 @@ def _with_pairs(algorithm: Algorithm[Any], task: Task, graph: Graph, target: Pri
         raise TacitError(f"{algorithm.title} cannot use paired noise: {reason}")
     if len(task.nodes) != graph.nodes:
         raise TacitError("Paired noise needs the number of records of every site: set records in [[sites]]")
-    colluders = max(1, graph.nodes // 4) if target.colluders is None else target.colluders
+    colluders = default_colluders(graph.nodes) if target.colluders is None else target.colluders
     edges = key_edges(target.keys, graph, colluders)
     multipliers, sensitivity = algorithm.privacy.unit_noise(task)
     ratio = target.ratio or DEFAULT_RATIO

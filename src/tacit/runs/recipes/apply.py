@@ -13,8 +13,10 @@ from tacit.runs.config import Config
 from tacit.runs.config_batch import batch_relation
 from tacit.runs.config_sections import AUTO, FeatureKeys, NamedPart
 from tacit.runs.data_part import build_data
+from tacit.runs.key_graph import default_colluders
 from tacit.runs.parts import UserParts
-from tacit.runs.recipes.recipe import PublicFacts, Recipe, fitting_recipe
+from tacit.runs.recipes.adaptation import Setting
+from tacit.runs.recipes.recipe import RECIPE_MODEL, PublicFacts, fitting_recipe
 from tacit.tasks import with_features
 
 
@@ -33,24 +35,40 @@ def apply_recipe(config: Config, parts: UserParts | None = None) -> tuple[Config
     parts = parts or UserParts()
     if config.algorithm.name != AUTO or parts.algorithm is not None:
         return config, parts
-    own_features = "features" in config.data.parameters
-    plain = NamedPart.model_validate(
-        {key: value for key, value in config.data.model_dump().items() if key not in FeatureKeys.model_fields}
-    )
-    data = parts.data or build_data(plain, batch_relation(config.batch))
-    recipe = fitting_recipe(PublicFacts.of(data), config.recipe)
-    table = _merged(config, recipe, own_model=_has_own_model(config, parts, recipe))
+    facts = _facts(config, parts)
+    recipe = fitting_recipe(facts, config.recipe)
+    settings = recipe.settings_for(_target(config, parts, facts), divides_privacy=_divides_privacy(config))
+    table = _merged(config, settings)
     made = Config.parse({**table, "recipe": recipe.name}, f"the config with recipe {recipe.name}")
     features = _features(made)
-    if parts.data is not None and features is not None and not own_features:
+    if parts.data is not None and parts.data.features is None and features is not None and _features(config) is None:
         parts = replace(parts, data=with_features(parts.data, features.features or (), features.whiten, features.rank))
     return made, parts
 
 
-def _has_own_model(config: Config, parts: UserParts, recipe: Recipe) -> bool:
-    return parts.model is not None or (
-        "model" in config.model_fields_set and config.model.name != recipe.settings["model"]["name"]
+def _facts(config: Config, parts: UserParts) -> PublicFacts:
+    """Return the public facts about the records and the model."""
+    part = NamedPart.model_validate(
+        {key: value for key, value in config.data.model_dump().items() if key not in FeatureKeys.model_fields}
     )
+    data = parts.data or build_data(part, batch_relation(config.batch))
+    own_model = parts.model is not None or ("model" in config.model_fields_set and config.model.name != RECIPE_MODEL)
+    return replace(PublicFacts.of(data), plain=own_model or data.private is not None)
+
+
+def _divides_privacy(config: Config) -> bool:
+    """Whether the noise can be divided between statistics and gradients."""
+    return config.privacy.calibration == "guaranteed" and config.privacy.shares is None
+
+
+def _target(config: Config, parts: UserParts, facts: PublicFacts) -> Setting | None:
+    """Return what the noise in the mean depends on; None without a target ε."""
+    goal = config.privacy
+    if goal.epsilon is None:
+        return None
+    nodes = config.graph.parameters.get("nodes", 1) if parts.graph is None else parts.graph.nodes
+    colluders = goal.colluders if goal.colluders is not None else default_colluders(nodes)
+    return Setting(facts.records, nodes, goal.epsilon, goal.delta, colluders if goal.noise == "paired" else None)
 
 
 def _features(config: Config) -> FeatureKeys | None:
@@ -58,26 +76,24 @@ def _features(config: Config) -> FeatureKeys | None:
     return FeatureKeys.model_validate(given) if "features" in given else None
 
 
-def _merged(config: Config, recipe: Recipe, *, own_model: bool) -> dict[str, Any]:
+def _merged(config: Config, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the config as a table, with the recipe's value of each key that the config does not set.
 
-    A model of the user's own gets the records as they are: the recipe's features are for its own model.
+    The recipe's features are left out if the config has its own features, or its own scale of the records.
     """
     table = config.as_dict()
-    for name, value in recipe.settings.items():
+    for name, value in settings.items():
         if not isinstance(value, Mapping):
             table[name] = table[name] if name in config.model_fields_set else value
             continue
-        if own_model and name in ("data", "model"):
-            continue
         given = getattr(config, name)
         own = _given_keys(given) if name in config.model_fields_set else set()
-        if name == "data" and "features" in own:
+        if name == "data" and not own.isdisjoint({"features", "normalise"}):
             continue
         table[name] = {**value, **{key: each for key, each in table[name].items() if key in own}}
         if name in ("data", "model"):
             table[name]["name"] = given.name
-    table["algorithm"]["name"] = recipe.settings["algorithm"]["name"]
+    table["algorithm"]["name"] = settings["algorithm"]["name"]
     return table
 
 

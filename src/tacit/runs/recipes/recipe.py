@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import files
 from typing import Any, Literal
 
 from tacit.errors import TacitError, unknown
+from tacit.runs.recipes.adaptation import Setting, StatisticShares, StepSize
 from tacit.tasks import Dataset, TargetKind
 
+RECIPE_MODEL = "logistic"  # of all recipes
 RecordKind = Literal["images", "vectors", "tokens"]
 
 
@@ -27,6 +29,8 @@ class PublicFacts:
         tokens: Whether records are tokens.
         records: The number of training records, which is public.
         classes: The number of classes; 0 without classes.
+        plain: Whether the records must stay as they are: for a model of the user's own, or because columns have private
+            ranges, so that there are no values before their release.
     """
 
     inputs: tuple[int, ...]
@@ -34,6 +38,7 @@ class PublicFacts:
     tokens: bool = False
     records: int = 0
     classes: int = 0
+    plain: bool = False
 
     @classmethod
     def of(cls, data: Dataset) -> PublicFacts:
@@ -46,6 +51,11 @@ class PublicFacts:
         if self.tokens:
             return "tokens"
         return "images" if len(self.inputs) in (2, 3) else "vectors"
+
+    @property
+    def channels(self) -> int:
+        """The number of channels of an image; 0 for other records."""
+        return 0 if self.kind != "images" else 1 if len(self.inputs) == 2 else self.inputs[0]
 
     @property
     def side(self) -> int:
@@ -62,8 +72,13 @@ class Recipe:
         about: What it does, in one line.
         kind: The kind of records.
         targets: The kinds of targets.
-        min_side: The smallest height and width of images.
         settings: Parts of a config.
+        paired: What differs with paired noise.
+        step: How lr follows the noise; None: it does not.
+        shares: Which statistics are released before round 0; None: none.
+        min_side: The smallest height and width of images.
+        channels: The number of channels of images; 0: any.
+        plain: Whether the records stay as they are, so that any model can be trained on them.
     """
 
     name: str
@@ -71,18 +86,64 @@ class Recipe:
     kind: RecordKind
     targets: tuple[str, ...]
     settings: Mapping[str, Any]
+    paired: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    step: StepSize | None = field(default=None, kw_only=True)
+    shares: StatisticShares | None = field(default=None, kw_only=True)
     min_side: int = field(default=0, kw_only=True)
+    channels: int = field(default=0, kw_only=True)
+    plain: bool = field(default=False, kw_only=True)
 
     def fits(self, facts: PublicFacts) -> bool:
         """Return whether the recipe is for such records. Images can be used as vectors, too."""
-        if facts.target not in self.targets or facts.kind == "tokens":
+        if facts.target not in self.targets or facts.kind == "tokens" or (facts.plain and not self.plain):
             return False
-        return self.kind == "vectors" or (facts.kind == "images" and facts.side >= self.min_side)
+        if self.kind == "vectors":
+            return True
+        return facts.kind == "images" and facts.side >= self.min_side and self.channels in (0, facts.channels)
+
+    def rules(self) -> dict[str, Any]:
+        """Return the settings, and what changes them, as a table."""
+        made: dict[str, Any] = {"settings": dict(self.settings)}
+        if self.paired:
+            made["paired"] = dict(self.paired)
+        if self.step is not None:
+            made["step"] = asdict(self.step)
+        if self.shares is not None:
+            own = asdict(self.shares)
+            made["shares"] = own if self.shares.gram is not None else {"mean": own["mean"]}
+        return made
+
+    def settings_for(self, target: Setting | None, *, divides_privacy: bool = True) -> dict[str, Any]:
+        """Return the settings for this target; None: a run without a target ε, in which nothing is adapted.
+
+        Args:
+            target: What the noise in the mean depends on.
+            divides_privacy: Whether the run can release statistics of its records before round 0.
+        """
+        made = {name: dict(each) if isinstance(each, Mapping) else each for name, each in self.settings.items()}
+        if target is None:
+            return made
+        for name, each in self.paired.items() if target.colluders is not None else ():
+            made[name] = {**made.get(name, {}), **each}
+        if divides_privacy and self.shares is not None:
+            shares = self.shares.at(target)
+            made["privacy"], target = {"shares": shares}, replace(target, share=shares["gradients"])
+        if self.step is not None:
+            made["algorithm"]["lr"] = self.step.at(target)
+        return made
 
 
 def _read() -> dict[str, Recipe]:
     table = tomllib.loads(files("tacit.runs.recipes").joinpath("recipes.toml").read_text(encoding="utf-8"))
-    return {name: Recipe(name, **{**each, "targets": tuple(each["targets"])}) for name, each in table.items()}
+    return {name: _recipe(name, each) for name, each in table.items()}
+
+
+def _recipe(name: str, table: dict[str, Any]) -> Recipe:
+    table["targets"] = tuple(table["targets"])
+    for key, kind in (("step", StepSize), ("shares", StatisticShares)):
+        if key in table:
+            table[key] = kind(**table[key])
+    return Recipe(name, **table)
 
 
 RECIPES: Mapping[str, Recipe] = _read()
@@ -98,7 +159,7 @@ def fitting_recipe(facts: PublicFacts, name: str | None = None) -> Recipe:
     """Return the recipe for records with these facts; `name` chooses one.
 
     >>> fitting_recipe(PublicFacts((1, 28, 28), "class")).name, fitting_recipe(PublicFacts((14,), "number")).name
-    ('images-1', 'vectors-1')
+    ('images-2', 'vectors-2')
 
     Raises:
         TacitError: No recipe fits, or the chosen one does not.
@@ -109,6 +170,8 @@ def fitting_recipe(facts: PublicFacts, name: str | None = None) -> Recipe:
         if recipe.fits(facts):
             return recipe
     which = f"recipe {name} is not" if name else "no recipe is"
+    if name is not None and replace(facts, plain=False) != facts:
+        raise TacitError(f'{which} for models of your own or columns of range = "private": remove recipe')
     raise TacitError(
         f'{which} for {facts.kind} of shape {facts.inputs} with a target of kind "{facts.target}": name a method in '
         "algorithm.name (tacit list)"
