@@ -51,6 +51,17 @@ def test_tables_of_a_page_are_made_anew(tacit, quicker):
     assert with_tables("No table.\n") == "No table.\n"
 
 
+def test_tries_on_held_out_records_are_kept(tacit, quicker):
+    ended = tacit("reproduce", "tiny/one", "--tune", "--jobs", "1", "--keep", "--json")
+    tries = json.loads(ended.out)["tries"]
+    assert json.loads(Path("experiments/results/tiny/tuning/one.json").read_text()) == tries
+    made = with_tables("<!-- tuning: tiny/one -->\nold\n<!-- end of results -->\n").splitlines()
+    assert made[1].startswith("| method | epsilon | best of 2 tries | held out: accuracy (%) | median |")
+    for line, method in zip(made[3:5], ("Const", "Dyn"), strict=True):
+        best = max((each for each in tries if each["method"] == method), key=lambda each: each["accuracy"])
+        assert f"| {best['try']} | {best['accuracy']:.2f} |" in line
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_pages_have_the_kept_results(page):
     """`make results` writes the tables."""

@@ -42,7 +42,8 @@ def test_the_recipe_depends_on_shape_and_target_only():
     assert fitting_recipe(PublicFacts((3, 32, 32), "class")).name == "photos-1"
     assert fitting_recipe(PublicFacts((3, 28, 28), "class")).name == "images-2"
     assert fitting_recipe(PublicFacts((1, 8, 8), "class")).name == "vectors-2"
-    assert fitting_recipe(PublicFacts((123,), "number")).name == "vectors-2"
+    assert fitting_recipe(PublicFacts((123,), "number")).name == "values-1"
+    assert fitting_recipe(PublicFacts((123,), "number", plain=True)).name == "vectors-1"
     assert fitting_recipe(facts, "vectors-2").name == "vectors-2"
     one, other = (apply_recipe(Config.parse(AUTO), UserParts(data=pictures(seed)))[0] for seed in (0, 1))
     assert one == other

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -34,7 +34,7 @@ def reproduce(
     if keep and kept:
         raise TacitError("--keep runs the experiment and --kept does not: give one of them")
     if tune:
-        _tune(experiment, quick, out, jobs, as_json)
+        _tune(experiment, as_json, quick=quick, out=out, jobs=job_count(jobs), keep=keep)
         return
     from tacit.reports import write_experiment_page, write_if_installed
     from tacit.reproduce import reproduce as run_experiment
@@ -51,11 +51,11 @@ def reproduce(
     print_line(results_line(results.out, page))
 
 
-def _tune(experiment: str, quick: bool, out: Path | None, jobs: int | None, as_json: bool) -> None:
+def _tune(experiment: str, as_json: bool, **how: Any) -> None:
     from tacit.reproduce import tune
 
     with continue_later():
-        result = tune(experiment, quick=quick, out=out, jobs=job_count(jobs))
+        result = tune(experiment, **how)
     if as_json:
         print_json(result)
         return

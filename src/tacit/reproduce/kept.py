@@ -11,10 +11,10 @@ from tacit.reproduce.cells import ExperimentCell, expand_cells
 from tacit.reproduce.experiment import Experiment
 from tacit.reproduce.files import available_experiments, load_experiment
 from tacit.reproduce.results import result_rows
-from tacit.reproduce.tables import markdown_table
+from tacit.reproduce.tables import markdown_table, tuning_table
 from tacit.runs.metrics import Result
 
-_BLOCK = re.compile(r"(<!-- results: (\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
+_BLOCK = re.compile(r"(<!-- (results|tuning): (\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 
 
 def kept_folder(name: str) -> Path:
@@ -45,6 +45,21 @@ def kept_table(name: str) -> str:
     return markdown_table(experiment, result_rows(experiment, cells, kept_results(name, cells)))
 
 
+def kept_tuning_file(name: str) -> Path:
+    """The file of the kept tries of an experiment."""
+    return kept_folder(name) / "tuning" / f"{name.partition('/')[2]}.json"
+
+
+def kept_tuning_table(name: str) -> str:
+    """The table of the tries of an experiment on held-out records, as Markdown."""
+    tries = json.loads(kept_tuning_file(name).read_text(encoding="utf-8"))
+    return tuning_table(load_experiment(name), tries)
+
+
 def with_tables(page: str) -> str:
-    """Return a page with every block between `<!-- results: NAME -->` and its end made from kept results."""
-    return _BLOCK.sub(lambda block: f"{block[1]}{kept_table(block[2])}\n{block[3]}", page)
+    """Return a page with every table made from kept results.
+
+    A table stands between `<!-- results: NAME -->`, or `<!-- tuning: NAME -->`, and `<!-- end of results -->`.
+    """
+    make = {"results": kept_table, "tuning": kept_tuning_table}
+    return _BLOCK.sub(lambda block: f"{block[1]}{make[block[2]](block[3])}\n{block[4]}", page)

@@ -10,7 +10,7 @@ from tacit.reproduce.cell_runs import run_cells
 from tacit.reproduce.cells import expand_cells
 from tacit.reproduce.experiment import Experiment
 from tacit.reproduce.files import load_experiment
-from tacit.reproduce.kept import kept_folder, kept_results
+from tacit.reproduce.kept import kept_folder, kept_results, kept_tuning_file
 from tacit.reproduce.results import ResultRow, result_rows
 from tacit.reproduce.tables import csv_table, markdown_table
 from tacit.reproduce.tuning import tune_experiment
@@ -88,10 +88,20 @@ def reproduce(
     return done
 
 
-def tune(name: str, *, quick: bool = False, out: Path | None = None, jobs: int = 1) -> dict[str, Any]:
-    """Search the hyperparameters of every method of an experiment (arguments as for `reproduce`)."""
+def tune(
+    name: str, *, quick: bool = False, out: Path | None = None, jobs: int = 1, keep: bool = False
+) -> dict[str, Any]:
+    """Search the hyperparameters of every method of an experiment (arguments as for `reproduce`).
+
+    With `keep`, all tries are saved beside the experiments too.
+    """
     folder = out or _RUNS / f"{name}-tune{'-quick' if quick else ''}"
-    return tune_experiment(_load(name, quick), folder, jobs)
+    summary = tune_experiment(_load(name, quick), folder, jobs)
+    if keep:
+        file = kept_tuning_file(name)
+        ensure_folder(file.parent)
+        storage.write_json(file, summary["tries"])
+    return summary
 
 
 def _load(name: str, quick: bool) -> Experiment:

@@ -45,6 +45,34 @@ def markdown_table(experiment: Experiment, rows: Sequence[ResultRow]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *body])
 
 
+def tuning_table(experiment: Experiment, tries: Sequence[dict[str, Any]]) -> str:
+    """The tries on held-out records as a Markdown table, one row per group of tries that were compared.
+
+    >>> axes = {"graph": {"ring": {}}}
+    >>> experiment = Experiment.model_validate({"title": "T", "axes": axes, "chart": {"series": "graph"}})
+    >>> tries = [{"graph": "ring", "try": f"lr {k}", "accuracy": 80.0 + k, "error": None} for k in (1, 2, 4)]
+    >>> print(tuning_table(experiment, tries))
+    | graph | best of 3 tries | held out: accuracy (%) | median |
+    | --- | --- | --- | --- |
+    | ring | lr 4 | 84.00 | 82.00 |
+    """
+    main, groups = experiment.first_metric, dict[tuple[str, ...], list[dict[str, Any]]]()
+    axes = [axis for axis in experiment.axes if axis in tries[0]]
+    for each in tries:
+        groups.setdefault(tuple(each[axis] for axis in axes), []).append(each)
+    head = [*axes, f"best of {len(tries) // len(groups)} tries", f"held out: {main.short_label}", "median"]
+    body = []
+    for labels, group in groups.items():
+        done = sorted(
+            (each for each in group if each[main.name] is not None),
+            key=lambda each: float(each[main.name]),
+            reverse=main.higher_is_better,
+        )
+        values = [main.table_text(each, None) for each in (done[0][main.name], done[len(done) // 2][main.name])]
+        body.append([*labels, done[0]["try"], *values])
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *body])
+
+
 def csv_table(experiment: Experiment, rows: Sequence[ResultRow]) -> str:
     """The table for programs: one line per row, one number per column."""
     text = io.StringIO()
