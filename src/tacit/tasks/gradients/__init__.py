@@ -123,7 +123,7 @@ class Gradients:
             out.zero_()
             return
         if before is not None:
-            engine = self._one_at_a_time(params, x, y)
+            engine = self._engine_of_differences(params, x, y)
         else:
             engine = self.choose(params, x, y, clip, masked=keys is not None)
         padded = not bool(weight.all())
@@ -163,7 +163,7 @@ class Gradients:
             assert isinstance(objective, ModuleObjective)
             if engine == "stacked":
                 assert self._chain is not None
-                stacked.gradient_sum(objective, self._chain, params, x, y, weight, clip, out)
+                stacked.gradient_sum(objective, self._chain, params, x, y, weight, clip, out, before)
             else:
                 plan = self._plans[RecordForm.of(x, y)]
                 assert plan is not None
@@ -193,6 +193,12 @@ class Gradients:
             assert isinstance(self.objective, ModuleObjective)
             self._plans[form] = ghost.probe(self.objective, self._layers, form, params.dtype)
         return self._plans[form] is not None
+
+    def _engine_of_differences(self, params: Tensor, x: Tensor, y: Tensor) -> Engine:
+        """Return the engine for differences of a record's gradients at two points."""
+        if self.only_linear_layer is not None and self._stackable(x):
+            return "stacked"
+        return self._one_at_a_time(params, x, y)
 
     def _one_at_a_time(self, params: Tensor, x: Tensor, y: Tensor) -> Engine:
         """Return the engine that gives the module one record at a time, after a trial on random records.

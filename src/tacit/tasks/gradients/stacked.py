@@ -122,30 +122,45 @@ def gradient_sum(
     weight: Tensor,
     clip: Clip | None,
     out: Tensor,
+    before: Tensor | None = None,
 ) -> None:
-    """Write Σ_b weight_b · factor_b · ∇ℓ_b into out (n, d); `clip` per record or None."""
+    """Write Σ_b weight_b · factor_b · ∇ℓ_b into out (n, d); `clip` per record or None.
+
+    With `before`, ∇ℓ_b is the gradient at `params` minus that at `before`. The model must then be one linear layer: a
+    difference of outer products with the same input is the outer product with the difference of the signals.
+    """
     n, batch = weight.shape
     input_norms = _input_norms(x, clip.degree) if clip is not None and _first_linear_on_records(steps) else None
     for k in slices(n, _nodes(steps, batch)):
         block, known = clip and clip.for_nodes(k), None if input_norms is None else input_norms[k]
-        _block(objective, steps, objective.layout.unflatten(params[k]), x[k], y[k], weight[k], block, out[k], known)
+        inputs, signals = _signals(objective, steps, params[k], x[k], y[k])
+        if before is not None:
+            _, earlier = _signals(objective, steps, before[k], x[k], y[k])
+            signals = tuple(g - old for g, old in zip(signals, earlier, strict=True))
+        _clipped_sum(objective, steps, inputs, signals, weight[k], block, out[k], known)
 
 
-def _block(
+def _signals(
+    objective: ModuleObjective, steps: list[ChainLayer], params: Tensor, x: Tensor, y: Tensor
+) -> tuple[list[Tensor], tuple[Tensor, ...]]:
+    """Return the inputs of the linear layers, and the gradients at their outputs."""
+    with torch.enable_grad():
+        z, inputs, outputs = _forward(steps, objective.layout.unflatten(params), x)
+        total = separate_losses(objective.loss, z.flatten(0, 1), y.flatten(0, 1)).sum()
+        return inputs, torch.autograd.grad(total, outputs)
+
+
+def _clipped_sum(
     objective: ModuleObjective,
     steps: list[ChainLayer],
-    p: Parameters,
-    x: Tensor,
-    y: Tensor,
+    inputs: list[Tensor],
+    signals: tuple[Tensor, ...],
     weight: Tensor,
     clip: Clip | None,
     out: Tensor,
     input_norms: Tensor | None,
 ) -> None:
-    with torch.enable_grad():
-        z, inputs, outputs = _forward(steps, p, x)
-        total = separate_losses(objective.loss, z.flatten(0, 1), y.flatten(0, 1)).sum()
-        signals = torch.autograd.grad(total, outputs)
+    """Write the weighted sum of the clipped gradients, which are outer products of signals and inputs."""
     linear = [step for step in steps if step.weight]
     bounded = objective.layout.is_bounded
     scaled = weight
