@@ -434,6 +434,10 @@ def test_folders_are_verified(noise, tmp_path):
         ),
         ({"privacy": PRIVACY | {"shares": {"mean": -0.5, "gradients": 1.5}}}, "must be above 0 and below 1, got -0.5"),
         ({"privacy": PRIVACY | {"shares": {"mean": math.nan, "gradients": 0.5}}}, "must be above 0 and below 1"),
+        (
+            {"algorithm": {"name": "dp-norm", "smoothness": 1.0, "lr": 0.01}, "batch": {"size": "all"}},
+            'statistics for "add-remove": set batch.relation = "replace-one"',
+        ),
     ],
 )
 def test_runs_that_cannot_release_statistics_are_refused(changes, words, tmp_path):

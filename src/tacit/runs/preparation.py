@@ -48,6 +48,7 @@ def plan_preparation(
         elif stage is STAGES[0]:
             multiplier = _ranges_multiplier(algorithm, task, target, relation)
         if multiplier is not None:
+            _check_relation(algorithm, task, relation)
             sensitivity = stage.statistic(task).sensitivity(relation)
             planned.append(PlannedStatistic(stage.purpose, multiplier, sensitivity))
     return replace(algorithm, preparation=tuple(planned))
@@ -175,6 +176,15 @@ def _ranges_multiplier(
         raise TacitError(f"privacy.ranges_epsilon must be below privacy.epsilon = {target.epsilon:g}, got {epsilon:g}")
     sampling = Sampling("none", np.ones(1), relation)
     return calibrate(lambda s: [Release(0, _RANGES.purpose, Gaussian(s), sampling)], epsilon, target.delta)
+
+
+def _check_relation(algorithm: Algorithm[Any], task: Task, relation: Relation) -> None:
+    """Refuse statistics for another relation than that of the method: no ε would cover both."""
+    if task.sampling.relation != relation:
+        raise TacitError(
+            f'{algorithm.title} is accounted for the relation "{relation}", and statistics for '
+            f'"{task.sampling.relation}": set batch.relation = "{relation}"'
+        )
 
 
 def _check_ranges(algorithm: Algorithm[Any], task: Task) -> None:
