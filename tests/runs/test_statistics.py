@@ -281,7 +281,7 @@ def test_mixing_hides_no_statistics():
     assert "means of records are released as well" in analysis.bounds[1].reason
 
 
-def test_audits_attack_the_gradients_of_such_runs():
+def test_audits_accept_such_runs():
     config = Config.parse(CONFIG)
     result = audit(config, trials=400, rounds=2)
     assert result.holds

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from tacit.algorithms import Algorithm, PlannedStatistic
 from tacit.errors import TacitError
@@ -76,11 +77,14 @@ def release_statistics(task: Task, algorithm: Algorithm[Any], network: Network) 
         records that were given in this form. The privacy of all of them is that of their (adaptive) composition.
     """
     for planned in algorithm.preparation:
-        stage = stage_of(planned.purpose)
-        bounded = task.statistic(stage.statistic(task), 0, planned.purpose)
-        mechanism = planned.release(task.nodes, bounded.sampling.relation).mechanism
-        mean = network.mean(mechanism.release(bounded))
-        stage.use(task, mean, planned.mean_deviation(network.graph.nodes))
+        mean = release_statistic(task, planned, network)
+        stage_of(planned.purpose).use(task, mean, planned.mean_deviation(network.graph.nodes))
+
+
+def release_statistic(task: Task, planned: PlannedStatistic, network: Network) -> Tensor:
+    """Release one statistic of every node, and return the mean of what the nodes have sent."""
+    bounded = task.statistic(stage_of(planned.purpose).statistic(task), 0, planned.purpose)
+    return network.mean(planned.release(task.nodes, bounded.sampling.relation).mechanism.release(bounded))
 
 
 def restore_preparation(task: Task, t: int) -> None:
