@@ -116,6 +116,11 @@ class Registry(Generic[T]):
             raise unknown(self.kind, name, self)
         return self._makers[name]
 
+    def is_builtin(self, name: str) -> bool:
+        """Return whether `name` is a member that Tacit itself registered, and not the user's."""
+        maker = self._makers.get(name)
+        return maker is not None and maker.__module__.startswith(f"{__package__}.")
+
     def describe(self) -> dict[str, str]:
         """Return each name with the first line of its maker's docstring."""
         return {name: (inspect.getdoc(self._makers[name]) or "").split("\n")[0] for name in self}

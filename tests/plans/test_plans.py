@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tacit.errors import TacitError
@@ -81,3 +82,16 @@ def test_a_plan_warns_if_nothing_can_be_learnt():
     assert plan.warning is None
     with pytest.raises(TacitError, match="needs a target"):
         plan_training(Config())
+
+
+def test_a_plan_states_that_it_depends_on_learnt_classes(tmp_path):
+    x = np.random.default_rng(0).random((80, 4)).astype(np.float32)
+    np.savez(tmp_path / "own.npz", x=x, y=np.arange(80) % 2, x_test=x[:20], y_test=np.arange(20) % 2)
+    data = {"name": "npz", "path": str(tmp_path / "own.npz")}
+    table = {"algorithm": "auto", "graph": {"nodes": 4}, "privacy": {"epsilon": 2.0, "delta": 1e-4}}
+    notes = [
+        plan_training(Config.parse({**table, "data": {**data, **more}}), methods=("dp-sgd",)).as_dict()["note"]
+        for more in ({}, {"labels": [0, 1]})
+    ]
+    assert notes[0].startswith("The classes were learnt from the records")
+    assert notes[1] == "Nothing was released."

@@ -9,8 +9,9 @@ import torch
 
 import tacit
 from tacit.errors import TacitError
-from tacit.runs import Config, export_model, from_config, verify
+from tacit.runs import Config, UserParts, export_model, from_config, verify
 from tacit.runs.run_facts import record_digests
+from tests.runs.cases import interrupt_after
 
 
 def _config(**data: Any) -> Config:
@@ -51,7 +52,9 @@ def test_the_result_and_the_statement_say_what_shaped_the_features(tmp_path: Pat
 
 def test_features_change_neither_shards_nor_the_digests_of_records() -> None:
     plain, mapped = from_config(_config()), from_config(_config(**FEATURES))
-    assert record_digests(plain.task) == record_digests(mapped.task)
+    digests = record_digests(mapped.task)
+    assert digests.pop("features") == mapped.task.data.features.description.digest  # type: ignore[union-attr]
+    assert record_digests(plain.task) == digests
     for one, other in zip(plain.task.shards, mapped.task.shards, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -73,3 +76,12 @@ def test_keys_of_features_are_checked() -> None:
         from_config(_config(whiten="shapes"))
     with pytest.raises(TacitError, match='did you mean "features"'):
         from_config(_config(feature=["gradients"]))
+
+
+def test_a_run_is_not_resumed_with_other_features(tmp_path: Path) -> None:
+    first, other = (torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 5)) for _ in range(2))
+    stop = interrupt_after(1)
+    assert from_config(_config(), UserParts(features=[first]), out=tmp_path / "run", observers=[stop]).go().t == 1
+    with pytest.raises(TacitError, match="the features differ from those of the run"):
+        from_config(_config(), UserParts(features=[other]), out=tmp_path / "run", resume=True)
+    assert from_config(_config(), UserParts(features=[first]), out=tmp_path / "run", resume=True).go().t == 3

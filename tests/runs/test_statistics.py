@@ -281,7 +281,7 @@ def test_mixing_hides_no_statistics():
     assert "means of records are released as well" in analysis.bounds[1].reason
 
 
-def test_audits_attack_the_gradients_of_such_runs():
+def test_audits_accept_such_runs():
     config = Config.parse(CONFIG)
     result = audit(config, trials=400, rounds=2)
     assert result.holds
@@ -434,6 +434,10 @@ def test_folders_are_verified(noise, tmp_path):
         ),
         ({"privacy": PRIVACY | {"shares": {"mean": -0.5, "gradients": 1.5}}}, "must be above 0 and below 1, got -0.5"),
         ({"privacy": PRIVACY | {"shares": {"mean": math.nan, "gradients": 0.5}}}, "must be above 0 and below 1"),
+        (
+            {"algorithm": {"name": "dp-norm", "smoothness": 1.0, "lr": 0.01}, "batch": {"size": "all"}},
+            'statistics for "add-remove": set batch.relation = "replace-one"',
+        ),
     ],
 )
 def test_runs_that_cannot_release_statistics_are_refused(changes, words, tmp_path):

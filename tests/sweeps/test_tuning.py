@@ -53,6 +53,14 @@ def test_public_records_are_trained_on(tmp_path):
     assert Config.load(tmp_path / "out" / "best.toml").data.parameters["path"].endswith("own.npz")
 
 
+def test_synthetic_records_need_declared_classes(tmp_path):
+    x = np.random.default_rng(0).random((200, 4)).astype(np.float32)
+    np.savez(tmp_path / "own.npz", x=x, y=np.arange(200) % 2, x_test=x[:20], y_test=np.arange(20) % 2)
+    own = {**SMALL, "data": {"name": "npz", "path": str(tmp_path / "own.npz")}}
+    with pytest.raises(TacitError, match="the classes were learnt from the records"):
+        tune(Config.parse(own), GRID, out=tmp_path / "out", synthetic=True)
+
+
 def test_the_records_must_be_chosen(tacit):
     ended = tacit("tune", "--set", "rounds=2")
     assert (ended.code, ended.out) == (2, "")

@@ -147,6 +147,14 @@ def test_one_record_moves_a_statistic_by_no_more_than_stated(name, others, one, 
     assert float((with_one - with_other).norm()) <= statistic.sensitivity("replace-one")
 
 
+@pytest.mark.parametrize("weight", [0.1, 0.7, 1 / 3])
+def test_a_weight_times_counts_is_exact(weight):
+    statistic = Stacked((Histogram(D, -2.0, 2.0, 1),), (weight,))
+    for count in (1, 2, 5, 9, 100, 1500, 2999):
+        fewer, more = (total(statistic, np.ones((n, D)), [0] * n) for n in (count, count + 1))
+        assert float((more - fewer).norm()) <= statistic.sensitivity("add-remove")
+
+
 @pytest.mark.parametrize(
     ("name", "added", "replaced"),
     [

@@ -55,8 +55,12 @@ def attack(transcripts: Array, included: Flags, delta: float, confidence: float)
     return AttackResult(scores.lower(delta, confidence), scores.separation)
 
 
-def score_transcripts(transcripts: Array, included: Flags, rate: float = 1.0, rounds: int = 1) -> AttackScores:
+def score_transcripts(
+    transcripts: Array, included: Flags, rate: float = 1.0, rounds: int = 1, before: Array | None = None
+) -> AttackScores:
     """Score transcripts (trials, numbers) of `rounds` rounds in which the canary was sampled with probability `rate`.
+
+    `before` (trials, numbers) was released before the rounds, from all records.
 
     With the same Gaussian noise in both cases the log-likelihood ratio is linear in the transcript:
     Σ⁻¹ (m₁ − m₀), with means and covariance estimated on a quarter of the trials. A canary that is sampled in few
@@ -64,11 +68,18 @@ def score_transcripts(transcripts: Array, included: Flags, rate: float = 1.0, ro
     model is exact, the attack is not optimal, but its bound is still valid: it comes from the other trials alone.
     """
     training = np.arange(len(transcripts)) % 8 < 2  # a quarter, with and without canary; bounds need more trials
-    whitened = whiten(transcripts, included, training)
+    everything = transcripts if before is None else np.concatenate([before, transcripts], axis=1)
+    whitened = whiten(everything, included, training)
+    certain: Array | float = 0.0  # the score of what the canary moves whether it is sampled or not
+    if before is not None and before.shape[1] and rate < 1:
+        certain = linear_scores(whiten(before, included, training), included, training)
+        of_rounds = whiten(transcripts, included, training)
+    else:
+        of_rounds = whitened
     scores = [linear_scores(whitened, included, training), laplace_scores(whitened, included, training)]
     # One message may depend on several draws, so a higher rate is tried too.
     for assumed in {rate, min(10 * rate, 0.5)} if rate < 1 else ():
-        scores += mixture_scores(whitened, included, training, assumed, rounds)
+        scores += [certain + each for each in mixture_scores(of_rounds, included, training, assumed, rounds)]
     return AttackScores(tuple(scores), included, training)
 
 

@@ -11,14 +11,27 @@ import numpy as np
 
 from tacit.algorithms import Algorithm, Stepper
 from tacit.audit.attack import AttackScores, score_transcripts
+from tacit.audit.bounds import Array
+from tacit.audit.canary_statistics import attack_statistics, with_private_columns
 from tacit.audit.canary_task import CANARY_SCALE, canary_task
 from tacit.audit.paired_trials import with_paired_trials
 from tacit.audit.recording import RecordingNetwork, ReplicatedGraph
 from tacit.audit.results import ProfilePoint, TrialsAudit
 from tacit.errors import TacitError
-from tacit.graphs import graphs
+from tacit.graphs import Graph, graphs
 from tacit.privacy import Ledger, Noise, guarantee
-from tacit.runs import Batch, Config, PrivacyMeter, PrivacyTarget, apply_privacy_target, build_algorithm, from_config
+from tacit.runs import (
+    Batch,
+    Config,
+    PrivacyMeter,
+    PrivacyTarget,
+    apply_privacy_target,
+    batch_relation,
+    build_algorithm,
+    build_data,
+    from_config,
+)
+from tacit.tasks import Task
 from tacit.tasks.gradients import Engine
 
 MIN_TRIALS = 40  # ten of them for training
@@ -39,10 +52,10 @@ def audit(
     """Attack the algorithm of a config over its first `rounds` rounds, with noise for the config's ε in these rounds.
 
     A trial is a ring of three nodes with or without a canary, the worst-case record, and an eavesdropper on every
-    link. Sampling rate, clip bound and algorithm are the config's. Model and data have no influence: the adversary
-    knows all data except the canary. The noise comes from the same code as in any run. In half as many further
-    trials the gradients of all other records oppose the canary's; these add to the profile. With paired noise, one node
-    of each trial colludes, unless the config has no colluders.
+    link. Sampling rate, clip bound, algorithm and the statistics before round 0 are the config's. Model and data have
+    no influence: the adversary knows all data except the canary. The noise comes from the same code as in any run. In
+    half as many further trials the gradients of all other records oppose the canary's; these add to the profile. With
+    paired noise, one node of each trial colludes, unless the config has no colluders.
 
     Args:
         config: The config of a run.
@@ -63,9 +76,8 @@ def audit(
         algorithm = replace(algorithm, share=("shared",))
     records, batch_size = _small_sizes(config)
     batch = config.batch.model_copy(update={"size": batch_size})
-    # The trials have no columns, and the canary's gradient is the same however records are prepared.
-    target = config.privacy.model_copy(update={"ranges_epsilon": None, "shares": None})
-    common: dict[str, Any] = {"privacy": target, "confidence": confidence, "seed": seed}
+    common: dict[str, Any] = {"privacy": config.privacy, "confidence": confidence, "seed": seed}
+    common["ranges"] = _has_private_ranges(config)
     result = audit_algorithm(algorithm, batch, records, trials=trials, **common, progress=progress)
     opposed_trials = max(trials // 2, MIN_TRIALS)
     opposed = audit_algorithm(algorithm, batch, records, trials=opposed_trials, **common, other_gradient=-CANARY_SCALE)
@@ -83,9 +95,13 @@ def audit_algorithm(
     seed: int = 0,
     other_gradient: float = 0.0,
     engine: Engine = "auto",
+    ranges: bool = False,
     progress: Callable[[int], None] = lambda done: None,
 ) -> TrialsAudit:
-    """Attack all rounds of an algorithm at nodes with this number of records (see `canary_task`)."""
+    """Attack all rounds of an algorithm at nodes with this number of records (see `canary_task`).
+
+    Statistics of `privacy.shares`, and `ranges` of columns, are attacked as well (see `canary_statistics`).
+    """
     require_trials(trials)
     task, included = canary_task(
         algorithm,
@@ -97,18 +113,16 @@ def audit_algorithm(
         other_gradient=other_gradient,
         engine=engine,
     )
+    if ranges:
+        task._records = task._records.with_data(with_private_columns(task.data))
     graph = ReplicatedGraph(graphs.build("ring", {"nodes": _NODES}), trials)
     independent = privacy.model_copy(update={"noise": "independent"})  # the keys of trials are not those of a network
     algorithm, task.ledger.budget = apply_privacy_target(algorithm, task, graph, independent)
     algorithm, known = with_paired_trials(algorithm, task, privacy, _NODES, trials)
-    network = RecordingNetwork(graph, trials)
-    stepper = Stepper(algorithm)
-    state = stepper.start(task, graph)
-    for t in range(algorithm.rounds):
-        state = stepper.step(t, state, task, network, last=t + 1 == algorithm.rounds)
-        progress(t + 1)
+    before = attack_statistics(algorithm, task, graph, trials, known)
+    messages = _messages_of_rounds(algorithm, task, graph, trials, progress)
     rate = float(algorithm.privacy.sampling(task).rate[0])
-    scores = score_transcripts(known.beside(network.transcripts()), included, rate, algorithm.rounds)
+    scores = score_transcripts(known.beside(messages), included, rate, algorithm.rounds, before)
     spent = PrivacyMeter(task, algorithm, privacy.delta, colluders=False).spent(algorithm.rounds)
     return TrialsAudit(
         algorithm=algorithm.title,
@@ -123,6 +137,18 @@ def audit_algorithm(
         profile=() if spent.guaranteed is None else privacy_profile(scores, task.ledger, confidence),
         claimed_for=spent.claimed_for,
     )
+
+
+def _messages_of_rounds(
+    algorithm: Algorithm[Any], task: Task, graph: Graph, trials: int, progress: Callable[[int], None]
+) -> Array:
+    """Run all rounds, and return every message of each trial (trials, numbers)."""
+    network, stepper = RecordingNetwork(graph, trials), Stepper(algorithm)
+    state = stepper.start(task, graph)
+    for t in range(algorithm.rounds):
+        state = stepper.step(t, state, task, network, last=t + 1 == algorithm.rounds)
+        progress(t + 1)
+    return network.transcripts()
 
 
 def require_trials(trials: int) -> None:
@@ -141,6 +167,13 @@ def privacy_profile(scores: AttackScores, ledger: Ledger, confidence: float) -> 
         ProfilePoint(delta, scores.lower(delta, confidence_each), float(guarantee(at_first_node, delta).max()))
         for delta in _PROFILE_DELTAS
     )
+
+
+def _has_private_ranges(config: Config) -> bool:
+    """Whether the run of a config releases ranges of columns."""
+    if "columns" not in config.data.parameters:
+        return False
+    return build_data(config.data, batch_relation(config.batch)).private is not None
 
 
 def _small_sizes(config: Config) -> tuple[int, int | None]:

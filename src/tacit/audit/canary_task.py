@@ -82,6 +82,7 @@ def _canary_model(algorithm: Algorithm[Any], other_gradient: float, engine: Engi
     absent = _SMALL_SCALE if plan.noise_depends_on_data else 0.0  # no noise can be scaled to a zero gradient
     x = torch.tensor([absent, CANARY_SCALE, -CANARY_SCALE, other_gradient])[:, None] * direction
     if algorithm.fits_linear_classifiers_only:  # it uses records and labels, and no loss
+        x = with_orthogonal(x)  # opposite records have the same second moments
         model = Model(nn.Linear(len(direction), 2, bias=False), engine=engine)
     elif algorithm.share is None:
         model = Model(nn.Linear(len(direction), 1, bias=False), lambda output, y: output[:, 0], engine=engine)
@@ -92,3 +93,10 @@ def _canary_model(algorithm: Algorithm[Any], other_gradient: float, engine: Engi
         model = Model.from_loss(lambda w, x, y: (w * x).sum(), zero, shared=len(direction), bounds=algorithm.bounds)
     y = torch.tensor([0, 1, 0, 1])  # the loss ignores labels
     return model, Dataset("canaries", x, y, x, y, Target.of_classes(2))
+
+
+def with_orthogonal(x: torch.Tensor) -> torch.Tensor:
+    """Return the canary records x (4, d) with one that is orthogonal to the canary in place of the opposite."""
+    turned = x.clone()
+    turned[_OPPOSITE, 0], turned[_OPPOSITE, 1] = -x[_CANARY, 1], x[_CANARY, 0]
+    return turned

@@ -21,6 +21,7 @@ from tacit.audit.broken_mechanisms import (
     UnrecordedRounds,
 )
 from tacit.audit.broken_pairs import PairedGossip, PairsWithoutOwnNoise, ReplayedStep, RevealedSeeds
+from tacit.audit.broken_statistics import GramGossip, HalvedGramSensitivity, MeanGossip, NoiseOfTheMean
 from tacit.audit.results import TrialsAudit
 from tacit.runs import Batch, PrivacyTarget
 
@@ -75,4 +76,6 @@ GALLERY: dict[str, GalleryEntry] = {
     "pairs without own noise": GalleryEntry(PairsWithoutOwnNoise, correct=PairedGossip),
     "revealed seeds": GalleryEntry(RevealedSeeds, correct=PairedGossip),
     "replayed step": GalleryEntry(ReplayedStep, correct=PairedGossip),
+    "halved Gram sensitivity": GalleryEntry(HalvedGramSensitivity, rounds=1, correct=GramGossip),
+    "noise of the mean": GalleryEntry(NoiseOfTheMean, records=4, rounds=1, correct=MeanGossip),
 }

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tacit.algorithms import Algorithm
 from tacit.privacy import DerivedPairNoise, solve_pairs
-from tacit.runs import DEFAULT_RATIO, PrivacyTarget
+from tacit.runs import DEFAULT_RATIO, PrivacyTarget, with_paired_preparation
 from tacit.tasks import Task
 
 
@@ -58,4 +58,6 @@ def with_paired_trials(
     pairs = solve_pairs(multipliers[:nodes], sensitivity[:nodes], edges, colluders, ratio)
     if colluders:
         task.pair_noise = known
-    return replace(algorithm, pairs=pairs.replicated(trials)), known
+    algorithm = with_paired_preparation(algorithm, nodes, edges, colluders, ratio)
+    before = [replace(each, pairs=each.pairs and each.pairs.replicated(trials)) for each in algorithm.preparation]
+    return replace(algorithm, pairs=pairs.replicated(trials), preparation=tuple(before)), known

@@ -30,7 +30,7 @@ def gallery(
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """Audit fifteen broken mechanisms and their correct counterparts. The audit must distinguish them.
+    """Audit seventeen broken mechanisms and their correct counterparts. The audit must distinguish them.
 
     Exit code 1: a mistake was missed, or a correct mechanism was reported as broken.
     """

@@ -45,7 +45,7 @@ def _print(made: TrainingPlan) -> None:
     facts = made.facts
     print_line(
         f"{made.data}: {facts.records:,} records of shape {facts.inputs}, {made.nodes} nodes, ε = {made.epsilon:g}, "
-        f"δ = {made.delta:g}. Nothing was released."
+        f"δ = {made.delta:g}. {made.note}"
     )
     head = "| method | expected accuracy | noise multiplier | noise of the mean | rounds | MB per node | s per node |"
     usable = [each for each in made.methods if each.refused is None]

@@ -67,6 +67,7 @@ class TrainingPlan:
         facts: The public facts of the records.
         paired_gain: By which factor paired noise lowers the noise of the mean, at most: √(n − colluders).
         config: The config of the first method that can be used, with all its settings.
+        declared: Whether the classes are public, and not learnt from the records.
     """
 
     data: str
@@ -77,10 +78,18 @@ class TrainingPlan:
     colluders: int
     methods: list[MethodPlan]
     config: dict[str, Any]
+    declared: bool = True
 
     @property
     def paired_gain(self) -> float:
         return math.sqrt(self.nodes - self.colluders)
+
+    @property
+    def note(self) -> str:
+        """What the plan has cost the records."""
+        if self.declared:
+            return "Nothing was released."
+        return "The classes were learnt from the records, so this plan depends on them: set data.labels."
 
     @property
     def warning(self) -> str | None:
@@ -96,7 +105,7 @@ class TrainingPlan:
     def as_dict(self) -> dict[str, Any]:
         table = asdict(self)
         table.pop("config")
-        return {**table, "paired_gain": self.paired_gain, "warning": self.warning}
+        return {**table, "paired_gain": self.paired_gain, "note": self.note, "warning": self.warning}
 
 
 def plan_training(config: Config, methods: tuple[str, ...] = METHODS) -> TrainingPlan:
@@ -104,7 +113,8 @@ def plan_training(config: Config, methods: tuple[str, ...] = METHODS) -> Trainin
 
     Privacy:
         The records are used for public facts only: shape, kind of target and number. Noise is planned, and trials run
-        on synthetic records.
+        on synthetic records. If the classes are not declared, their number is learnt from the records, and the plan
+        states that it depends on them.
 
     Raises:
         TacitError: There is no target ε.
@@ -122,7 +132,7 @@ def plan_training(config: Config, methods: tuple[str, ...] = METHODS) -> Trainin
         made = made or table
     nodes = int(config.graph.parameters.get("nodes", 10))
     colluders = default_colluders(nodes) if config.privacy.colluders is None else config.privacy.colluders
-    return TrainingPlan(data.name, facts, nodes, epsilon, config.privacy.delta, colluders, plans, made)
+    return TrainingPlan(data.name, facts, nodes, epsilon, config.privacy.delta, colluders, plans, made, data.declared)
 
 
 def _plan_method(

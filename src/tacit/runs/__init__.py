@@ -51,8 +51,8 @@ from tacit.runs.prediction import (
     export_model,
     write_model,
 )
-from tacit.runs.preparation import release_statistics, released_ranges
-from tacit.runs.preparation_stages import PREPARATION_TITLES
+from tacit.runs.preparation import release_statistic, release_statistics, released_ranges, with_paired_preparation
+from tacit.runs.preparation_stages import PREPARATION_TITLES, stage_of
 from tacit.runs.privacy_meter import TESTED_NOTE, PrivacyMeter, finite_or_none
 from tacit.runs.privacy_target import DEFAULT_RATIO, apply_privacy_target
 from tacit.runs.progress import ProgressBar, progress_counter
@@ -161,6 +161,7 @@ __all__ = [
     "record_files",
     "record_run_start",
     "record_start",
+    "release_statistic",
     "release_statistics",
     "released_ranges",
     "require_files",
@@ -173,9 +174,11 @@ __all__ = [
     "setting_texts",
     "setting_value",
     "settings_digest",
+    "stage_of",
     "storage",
     "utility_on",
     "validate_section",
     "verify",
+    "with_paired_preparation",
     "write_model",
 ]

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from tacit.privacy import Relation
 from tacit.registry import invalid
 from tacit.runs.config_sections import ConfigSection, FeatureKeys, NamedPart
-from tacit.tasks import Dataset, FeatureName, datasets, fitting_split, with_features
+from tacit.tasks import Dataset, FeatureName, datasets, fitting_split, refuse_own_data, with_features
 
 K = TypeVar("K", bound=ConfigSection)
 
@@ -30,7 +30,9 @@ def build_data(
     names = own_features or keys.features
     if names is None or data.features is not None:  # given data may have them already
         return data
-    published = given is None and part.name in datasets and "path" not in datasets.options(part.name)
+    if given is None:
+        refuse_own_data(keys.whiten, part.name)
+    published = given is None and datasets.is_builtin(part.name) and "path" not in datasets.options(part.name)
     return with_features(data, names, keys.whiten, keys.rank, published=published)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from tacit.algorithms import Algorithm, PlannedStatistic
 from tacit.errors import TacitError
@@ -48,6 +49,7 @@ def plan_preparation(
         elif stage is STAGES[0]:
             multiplier = _ranges_multiplier(algorithm, task, target, relation)
         if multiplier is not None:
+            _check_relation(algorithm, task, relation)
             sensitivity = stage.statistic(task).sensitivity(relation)
             planned.append(PlannedStatistic(stage.purpose, multiplier, sensitivity))
     return replace(algorithm, preparation=tuple(planned))
@@ -75,11 +77,14 @@ def release_statistics(task: Task, algorithm: Algorithm[Any], network: Network) 
         records that were given in this form. The privacy of all of them is that of their (adaptive) composition.
     """
     for planned in algorithm.preparation:
-        stage = stage_of(planned.purpose)
-        bounded = task.statistic(stage.statistic(task), 0, planned.purpose)
-        mechanism = planned.release(task.nodes, bounded.sampling.relation).mechanism
-        mean = network.mean(mechanism.release(bounded))
-        stage.use(task, mean, planned.mean_deviation(network.graph.nodes))
+        mean = release_statistic(task, planned, network)
+        stage_of(planned.purpose).use(task, mean, planned.mean_deviation(network.graph.nodes))
+
+
+def release_statistic(task: Task, planned: PlannedStatistic, network: Network) -> Tensor:
+    """Release one statistic of every node, and return the mean of what the nodes have sent."""
+    bounded = task.statistic(stage_of(planned.purpose).statistic(task), 0, planned.purpose)
+    return network.mean(planned.release(task.nodes, bounded.sampling.relation).mechanism.release(bounded))
 
 
 def restore_preparation(task: Task, t: int) -> None:
@@ -175,6 +180,15 @@ def _ranges_multiplier(
         raise TacitError(f"privacy.ranges_epsilon must be below privacy.epsilon = {target.epsilon:g}, got {epsilon:g}")
     sampling = Sampling("none", np.ones(1), relation)
     return calibrate(lambda s: [Release(0, _RANGES.purpose, Gaussian(s), sampling)], epsilon, target.delta)
+
+
+def _check_relation(algorithm: Algorithm[Any], task: Task, relation: Relation) -> None:
+    """Refuse statistics for another relation than that of the method: no ε would cover both."""
+    if task.sampling.relation != relation:
+        raise TacitError(
+            f'{algorithm.title} is accounted for the relation "{relation}", and statistics for '
+            f'"{task.sampling.relation}": set batch.relation = "{relation}"'
+        )
 
 
 def _check_ranges(algorithm: Algorithm[Any], task: Task) -> None:

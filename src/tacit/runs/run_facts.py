@@ -186,17 +186,22 @@ def input_digests(run: Run) -> dict[str, str]:
 
 
 def record_digests(task: Task) -> dict[str, str]:
-    """Digests of the records and shards of the hosted nodes. Only the holder of a secret key can test a guess."""
+    """Digests of the records and shards of the hosted nodes, and of their features.
+
+    Only the holder of a secret key can test a guess of the records.
+    """
     data, private, shards = task.data, task.data.private, [task.nodes, task.sizes, *task.shards]
     arrays = {
         "training records": [data.raw[0].numpy(), data.y.numpy(), *([] if private is None else [private.train])],
         "test records": [data.raw[1].numpy(), data.test_y.numpy(), *([] if private is None else [private.test])],
         "shards": [np.concatenate(shards).astype(np.int64)],
     }
-    return {
+    digests = {
         name: task.noise.keyed_digest(*(part for array in each for part in _described(array)))
         for name, each in arrays.items()
     }
+    # What defines the features is public. With others, a repeated round would release other values with the same noise.
+    return digests if data.features is None else {**digests, "features": data.features.description.digest}
 
 
 def utc_now() -> str:

@@ -131,7 +131,13 @@ def _write_synthetic(config: Config, out: Path, seed: int) -> dict[str, Any]:
     """Write synthetic records like those of the config, and return the section [data] that reads them."""
     plain = config.data.model_copy()
     given = {key: value for key, value in plain.model_dump().items() if key not in FeatureKeys.model_fields}
-    made = synthetic_records(build_data(type(plain).model_validate(given), batch_relation(config.batch)), seed)
+    data = build_data(type(plain).model_validate(given), batch_relation(config.batch))
+    if not data.declared:
+        raise TacitError(
+            f"data set {data.name}: the classes were learnt from the records, so synthetic records would depend on "
+            "them: set data.labels"
+        )
+    made = synthetic_records(data, seed)
     out.mkdir(parents=True, exist_ok=True)
     path = out / SYNTHETIC_FILE
     train, test = (made.x.numpy(), made.y.numpy()), (made.test_x.numpy(), made.test_y.numpy())

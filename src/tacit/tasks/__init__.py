@@ -29,6 +29,7 @@ from tacit.tasks.data import (
 from tacit.tasks.evaluation import Metrics, Predictions, predict_tests
 from tacit.tasks.features import FeatureDescription, FeatureMap, PixelScale, features
 from tacit.tasks.features.build import FeatureName, build_features, restore_features, with_features
+from tacit.tasks.features.public import refuse_own_data
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.heads import (
     Binary,
@@ -151,6 +152,7 @@ __all__ = [
     "read_table",
     "record_preparation",
     "refuse_mismatch",
+    "refuse_own_data",
     "restore_features",
     "shards",
     "statistics",

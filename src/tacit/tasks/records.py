@@ -57,6 +57,10 @@ class Records:
         records, positions = np.unique(np.concatenate(parts), return_inverse=True)
         return self.data.subset(records), np.split(positions, np.cumsum([len(part) for part in parts])[:-1])
 
+    def with_data(self, data: Dataset) -> Records:
+        """Return the records of other data in the same shards, for audits."""
+        return Records(self._model, data, self.shards, self.augmentation)
+
     def gradient_sum(
         self,
         params: Tensor,

@@ -21,7 +21,8 @@ class PublicFacts:
     """What the choice of a recipe may depend on.
 
     Privacy:
-        All of it is declared or public: no value of a record has an influence. So a recipe costs no ε.
+        All of it is declared or public: no value of a record has an influence. So a recipe costs no ε. The number of
+        classes is an exception if they were learnt (`Dataset.declared`); no recipe depends on it.
 
     Attributes:
         inputs: The shape of a record.

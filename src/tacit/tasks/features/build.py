@@ -145,7 +145,8 @@ def _part(feature: FeatureName, facts: RecordFacts) -> nn.Module:
         return OwnFeature(feature_name(feature), own, facts.inputs, facts.tokens)
     given = {"inputs": facts.inputs, "pixels": facts.pixels}
     known = features.parameters(feature)
-    return features.build(feature, {key: value for key, value in given.items() if key in known})
+    made = features.build(feature, {key: value for key, value in given.items() if key in known})
+    return made if features.is_builtin(feature) else OwnFeature(feature, made, facts.inputs, facts.tokens)
 
 
 def _assumption(part: nn.Module) -> str | None:

@@ -22,11 +22,7 @@ def public_records(whiten: str, data: Dataset, pixels: PixelScale) -> Tensor:
     if whiten == SHAPES:
         shape = picture_shape(SHAPES, data.inputs, 1)
         return random_shapes(shape, pixels).reshape(-1, *data.inputs)
-    if _same_data(whiten, data.name):
-        raise TacitError(
-            f'data.whiten = "{whiten}" names the data that are trained on: their mean and covariance are private. Use '
-            '"shapes", or a public data set'
-        )
+    refuse_own_data(whiten, data.name)
     public = datasets.build(whiten)
     if public.inputs != data.inputs or public.tokens != data.tokens:
         raise TacitError(
@@ -41,6 +37,25 @@ def public_records(whiten: str, data: Dataset, pixels: PixelScale) -> Tensor:
     return (x * std + mean - shift) / scale
 
 
+def refuse_own_data(whiten: str, name: str) -> None:
+    """Refuse to whiten data with themselves. `name` is that of the data, in the config or in reports.
+
+    Raises:
+        TacitError: `whiten` names the same data.
+    """
+    if whiten not in (NO_WHITENING, SHAPES) and _same_data(whiten, name):
+        raise TacitError(
+            f'data.whiten = "{whiten}" names the data that are trained on: their mean and covariance are private. Use '
+            '"shapes", or a public data set'
+        )
+
+
 def _same_data(public: str, name: str) -> bool:
-    """Return whether a name is that of the data, or of another edition of them, such as cifar10 and cifar10-10k."""
-    return public == name or public.startswith(f"{name}-") or name.startswith(f"{public}-")
+    """Return whether a name is that of the data, or of another edition of them, such as cifar10 and cifar10-10k.
+
+    Two names of one function are the same data, such as those of a file by its relative and its absolute path.
+    """
+    if public == name or public.startswith(f"{name}-") or name.startswith(f"{public}-"):
+        return True
+    known = [each in datasets or ".py:" in each for each in (public, name)]
+    return all(known) and datasets[public] is datasets[name]

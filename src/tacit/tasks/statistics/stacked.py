@@ -26,7 +26,9 @@ class Stacked(Statistic):
     """Statistics of the same records, each times a public weight, in one vector.
 
     Privacy:
-        If one record moves part k by at most Δ_k, it moves the vector of w_k · part k by at most √(Σ w_k² Δ_k²).
+        If one record moves part k by at most Δ_k, it moves the vector of w_k · part k by at most √(Σ w_k² Δ_k²). The
+        weights are rounded to single precision (24 bits), so that a weight times a count of at most 2²⁰ is exact. The
+        rounding of other products is covered by the margin in the norm of a record.
 
     Args:
         parts: The statistics.
@@ -41,8 +43,10 @@ class Stacked(Statistic):
     def __post_init__(self) -> None:
         if len(self.parts) != len(self.weights) or not self.parts:
             raise TacitError(f"{len(self.parts)} statistics need as many weights, got {len(self.weights)}")
-        if not all(0 < weight < math.inf for weight in self.weights):
+        rounded = tuple(torch.tensor(self.weights, dtype=torch.float32).tolist())
+        if not all(0 < weight < math.inf for weight in rounded):
             raise TacitError(f"weights of statistics must be positive and finite, got {self.weights}")
+        object.__setattr__(self, "weights", rounded)
         for part in self.parts:
             check_statistic(part)
 
