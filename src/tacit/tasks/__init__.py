@@ -28,7 +28,13 @@ from tacit.tasks.data import (
 )
 from tacit.tasks.evaluation import Metrics, Predictions, predict_tests
 from tacit.tasks.features import FeatureDescription, FeatureMap, PixelScale, features
-from tacit.tasks.features.build import FeatureName, build_features, restore_features, with_features
+from tacit.tasks.features.build import (
+    FeatureName,
+    build_features,
+    feature_name,
+    restore_features,
+    with_features,
+)
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.heads import (
     Binary,
@@ -130,6 +136,7 @@ __all__ = [
     "default_head",
     "draft_table",
     "estimate_ranges",
+    "feature_name",
     "features",
     "fitting_split",
     "gram_matrix",
