@@ -32,9 +32,9 @@ from tacit.tasks.features.build import (
     FeatureName,
     build_features,
     feature_name,
-    restore_features,
     with_features,
 )
+from tacit.tasks.features.restore import restore_features
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.heads import (
     Binary,
