@@ -35,9 +35,10 @@ class GivenFeatures:
     @property
     def keys(self) -> dict[str, Any]:
         """The keys of [data] that are not the defaults. Python objects have the names that reports show."""
-        names = None if self.features is None else [feature_name(each) for each in self.features]
-        given = {"features": names, "whiten": self.whiten, "rank": self.rank}
-        return {key: value for key, value in given.items() if value != FeatureKeys.model_fields[key].default}
+        given = self.features
+        names = None if given is None else [each if isinstance(each, str) else feature_name(each) for each in given]
+        values = {"features": names, "whiten": self.whiten, "rank": self.rank}
+        return {key: value for key, value in values.items() if value != FeatureKeys.model_fields[key].default}
 
     def objects(self, data: Dataset | None) -> Sequence[FeatureName] | None:
         """The features of a run, if some are Python objects; `data` are its records, unless they are named.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -56,13 +57,14 @@ def build_features(
     whitening, sources = None, [source for _, source in sourced_parts(parts)]
     if whiten != NO_WHITENING:
         public = public_records(whiten, data, facts.pixels)
-        sources += [] if whiten == SHAPES else [f"{whiten} {tensor_digest(public)}"]
+        sources += [] if whiten == SHAPES else [f"{base_name(whiten)} {tensor_digest(public)}"]
         whitening = _fitted(parts, public, rank, chosen, sources)
     names = tuple(feature_name(each) for each in chosen)
     values = width(parts, facts) if whitening is None else whitening.projection.shape[1]
     own = [str(text) for part in parts if (text := _assumption(part)) is not None]
-    own += [] if whiten in (NO_WHITENING, SHAPES) else [f"the data set {whiten} is public and shares no record"]
-    described = FeatureDescription(names, whiten, rank, values, *facts, tuple(own), tuple(sources))
+    public_name = base_name(whiten)
+    own += [] if whiten in (NO_WHITENING, SHAPES) else [f"the data set {public_name} is public and shares no record"]
+    described = FeatureDescription(names, public_name, rank, values, *facts, tuple(own), tuple(sources))
     return FeatureMap(parts, described, whitening)
 
 
@@ -107,8 +109,13 @@ def sourced_parts(parts: Sequence[nn.Module]) -> list[tuple[nn.Module, str]]:
 def feature_name(feature: FeatureName) -> str:
     """Return the name of a feature in configs and reports."""
     if isinstance(feature, str):
-        return feature
+        return base_name(feature)
     return f"python: {getattr(feature, '__name__', type(feature).__name__)}"
+
+
+def base_name(name: str) -> str:
+    """Return a name without the folder of its file, which differs between machines."""
+    return Path(name).name if ".py:" in name else name
 
 
 def _check(chosen: Sequence[FeatureName], data: Dataset, whiten: str, rank: int | None) -> None:
@@ -123,8 +130,10 @@ def _check(chosen: Sequence[FeatureName], data: Dataset, whiten: str, rank: int 
 
 def _part(feature: FeatureName, facts: RecordFacts) -> nn.Module:
     if not isinstance(feature, str) or ".py:" in feature:
-        own = load_own(feature) if isinstance(feature, str) else feature
-        return OwnFeature(feature_name(feature), own, facts.inputs, facts.tokens)
+        own, file = feature, None
+        if isinstance(feature, str):
+            own, file = load_own(feature), Path(feature.rpartition(":")[0])
+        return OwnFeature(feature_name(feature), own, facts.inputs, facts.tokens, file)
     given = {"inputs": facts.inputs, "pixels": facts.pixels}
     known = features.parameters(feature)
     return features.build(feature, {key: value for key, value in given.items() if key in known})

@@ -36,9 +36,11 @@ class OwnFeature(Feature):
 
     exact = False
 
-    def __init__(self, name: str, own: UserFeature, inputs: tuple[int, ...], tokens: bool) -> None:
+    def __init__(
+        self, name: str, own: UserFeature, inputs: tuple[int, ...], tokens: bool, file: Path | None = None
+    ) -> None:
         super().__init__()
-        self.name = name
+        self.name, self._file = name, file
         self.module: nn.Module | None = None
         self._function: Callable[[Tensor], Any] | None = None
         if isinstance(own, nn.Module):
@@ -54,9 +56,8 @@ class OwnFeature(Feature):
         for name, value in sorted(self.state_dict().items()):
             digest.update(f" {name} {tuple(value.shape)} {value.dtype} ".encode())
             digest.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-        path = Path(self.name.rpartition(":")[0])
-        file = f" {hashlib.sha256(path.read_bytes()).hexdigest()}" if path.suffix == ".py" and path.is_file() else ""
-        return f"{Path(self.name).name} {digest.hexdigest()}{file}"
+        file = "" if self._file is None else f" {hashlib.sha256(self._file.read_bytes()).hexdigest()}"
+        return f"{self.name} {digest.hexdigest()}{file}"
 
     def forward(self, x: Tensor) -> Tensor:
         if self.module is not None and (together := self._together(x)) is not None:
