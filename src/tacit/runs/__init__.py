@@ -51,7 +51,7 @@ from tacit.runs.prediction import (
     export_model,
     write_model,
 )
-from tacit.runs.preparation import release_statistics, released_ranges
+from tacit.runs.preparation import longest_statistic, release_statistics, released_ranges, restore_preparation
 from tacit.runs.preparation_stages import PREPARATION_TITLES
 from tacit.runs.privacy_meter import TESTED_NOTE, PrivacyMeter, finite_or_none
 from tacit.runs.privacy_target import DEFAULT_RATIO, apply_privacy_target
@@ -152,6 +152,7 @@ __all__ = [
     "load",
     "load_private_key",
     "load_public_key",
+    "longest_statistic",
     "plot_curves",
     "progress_counter",
     "read_toml",
@@ -166,6 +167,7 @@ __all__ = [
     "require_method",
     "reserve_records",
     "resolved_config",
+    "restore_preparation",
     "run_in_parallel",
     "run_saved",
     "run_size",

@@ -54,7 +54,6 @@ def _training_parts(site: SiteConfig, config: Config) -> TrainingParts:
     algorithm = build_algorithm(config.algorithm).with_rounds(config.rounds)
     _check_mixings(algorithm.mixing)
     _check_correlation(site, config)
-    _check_shares(config)
     graph = build_graph(config.graph)
     require(graph, *algorithm.needs, who=algorithm.title)
     data, network = load_records(site, config.batch), site.network_config
@@ -68,7 +67,7 @@ def _training_parts(site: SiteConfig, config: Config) -> TrainingParts:
         records,
         nodes=nodes,
         weights=algorithm.mixing.weights,
-        network_sizes=_network_sizes(site, algorithm, len(data.y)),
+        network_sizes=_network_sizes(site, config, algorithm, len(data.y)),
     )
     pairs: PairPlan | None = None
     if config.privacy.noise == "paired":  # its plan is compared with the other sites before the state is opened
@@ -134,12 +133,6 @@ def _check_correlation(site: SiteConfig, config: Config) -> None:
         )
 
 
-def _check_shares(config: Config) -> None:
-    """Refuse statistics before round 0."""
-    if config.privacy.shares is not None:
-        raise TacitError("privacy.shares is for tacit train and tacit.train only: remove it from network.toml")
-
-
 def _check_mixings(mixing: MixingOptions) -> None:
     """Refuse more mixings in the last round than messages of one round can be numbered."""
     if mixing.mixings + mixing.closing_rounds >= MAX_SEQUENCE:
@@ -150,15 +143,22 @@ def _check_mixings(mixing: MixingOptions) -> None:
 
 
 def uses_record_counts(algorithm: Algorithm[Any]) -> bool:
-    """Whether a site needs the public number of records of every site: for weights, or for paired noise."""
-    return algorithm.mixing.weights == "records" or algorithm.pairs is not None
+    """Whether a site needs the public number of records of all sites: for weights, paired noise or statistics."""
+    return algorithm.mixing.weights == "records" or algorithm.pairs is not None or bool(algorithm.preparation)
 
 
-def _network_sizes(site: SiteConfig, algorithm: Algorithm[Any], records: int) -> npt.NDArray[np.int64] | None:
+def _network_sizes(
+    site: SiteConfig, config: Config, algorithm: Algorithm[Any], records: int
+) -> npt.NDArray[np.int64] | None:
     """Return the public number of records of every site, if network.toml has them; `records` are those of this site."""
     declared = site.network_config.records
-    if declared is None and uses_record_counts(algorithm):
-        reason = 'algorithm.weights = "records"' if algorithm.pairs is None else 'privacy.noise = "paired"'
+    needs = {
+        'algorithm.weights = "records"': algorithm.mixing.weights == "records",
+        'privacy.noise = "paired"': config.privacy.noise == "paired",
+        "privacy.shares": config.privacy.shares is not None,
+    }
+    if declared is None and any(needs.values()):
+        reason = next(key for key, needed in needs.items() if needed)
         raise TacitError(f"{reason} needs records = N of every entry of [[sites]] in {site.network}")
     if declared is not None and declared[site.node] != records:
         raise TacitError(

@@ -130,9 +130,8 @@ def _check(chosen: Sequence[FeatureName], data: Dataset, whiten: str, rank: int 
 
 def _part(feature: FeatureName, facts: RecordFacts) -> nn.Module:
     if not isinstance(feature, str) or ".py:" in feature:
-        own, file = feature, None
-        if isinstance(feature, str):
-            own, file = load_own(feature), Path(feature.rpartition(":")[0])
+        own = load_own(feature) if isinstance(feature, str) else feature
+        file = Path(feature.rpartition(":")[0]) if isinstance(feature, str) else None
         return OwnFeature(feature_name(feature), own, facts.inputs, facts.tokens, file)
     given = {"inputs": facts.inputs, "pixels": facts.pixels}
     known = features.parameters(feature)

@@ -124,7 +124,7 @@ class OwnFeature(Feature):
 
 def _is_exported() -> bool:
     """Whether a model is being exported. The number of records is then no constant, so shapes cannot be compared."""
-    return torch.compiler.is_exporting() or torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call,no-any-return]
+    return torch.compiler.is_exporting() or torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
 
 
 def load_own(name: str) -> UserFeature:
