@@ -14,6 +14,7 @@ from torch import nn
 from tacit.algorithms import Algorithm, algorithms
 from tacit.api.arguments import check_objects, kind
 from tacit.api.data import Data, UserData
+from tacit.api.features import GivenFeatures
 from tacit.api.hyperparameters import algorithm_section, refuse_hyperparameters, sets_noise
 from tacit.errors import TacitError
 from tacit.graphs import Graph, from_networkx
@@ -38,6 +39,7 @@ class GivenParts:
     graph: str | Graph | nx.Graph
     nodes: int | None
     sharding: Sharding | None
+    features: GivenFeatures
 
     def __post_init__(self) -> None:
         check_objects(self.model, self.task, self.algorithm, self.graph)
@@ -63,7 +65,7 @@ class GivenParts:
         if isinstance(self.data, list):
             nodes, sharding = len(self.data), self.data
         return {
-            "data": _name(self.data),
+            "data": {**_name(self.data), **self.features.keys},
             "sharding": _name(sharding),
             "task": _name(self.task),
             "model": _name(self.model),
@@ -88,6 +90,7 @@ class GivenParts:
             model=None if isinstance(self.model, str) else self.model,
             graph=self._graph(),
             algorithm=self.algorithm if isinstance(self.algorithm, Algorithm) else None,
+            features=self.features.objects(records.data),
         )
 
     def _graph(self) -> Graph | None:

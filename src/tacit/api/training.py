@@ -13,13 +13,14 @@ from torch import nn
 from tacit.algorithms import Algorithm
 from tacit.api.arguments import EvaluationCallback, adapt_observers
 from tacit.api.data import Data, Test, adapt_data
+from tacit.api.features import GivenFeatures
 from tacit.api.messages import python_errors
 from tacit.api.parts import GivenParts, Sharding, set_values
 from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.privacy import weak_protection
 from tacit.runs import Batch, Config, Observer, PrivacyTarget, Run, batch_relation, from_config
-from tacit.tasks import Head, Label, Model, Target, fitting_split
+from tacit.tasks import FeatureName, Head, Label, Model, Target, fitting_split
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -32,6 +33,9 @@ def train(
     target: str | Target | None = None,
     labels: Sequence[Label] | None = None,
     test: Test | None = None,
+    features: Sequence[FeatureName] | None = None,
+    whiten: str = "none",
+    rank: int | None = None,
     task: str | Head = "auto",
     algorithm: str | Algorithm[Any] | None = None,
     graph: str | Graph | nx.Graph = "one-peer-exponential",
@@ -82,6 +86,10 @@ def train(
         labels: The classes of your own records, in their order. A guarantee needs them: otherwise they are learnt
             from the records, which only an algorithm without privacy accepts.
         test: Test records in one of the forms of `data`, or the share of the records to hold out; 0.2 by default.
+        features: Replace each record by features before training: names (`tacit list`), "path/to/file.py:function",
+            functions of one record, or frozen modules. No record may have shaped them (docs/features.md).
+        whiten: With what features are whitened: "none", "shapes" (synthetic pictures), or a public data set.
+        rank: How many directions the whitening keeps, at most.
         task: What the model learns: a name (`tacit list`), or a `tacit.Head`, which also sets parameters such as
             class weights. "auto" fits the targets of the data; one output for two classes is a logit.
         algorithm: A name, or an `Algorithm`. The default is dyn-d2p, with epsilon=3 unless you set the noise.
@@ -139,7 +147,7 @@ def train(
     """
     _check_arguments(others, out, resume, extend)
     with python_errors():
-        given = GivenParts(model, data, task, algorithm, graph, nodes, sharding)
+        given = GivenParts(model, data, task, algorithm, graph, nodes, sharding, GivenFeatures(features, whiten, rank))
         config = _config(locals(), given)
         _warn_of_weak_protection(config)
         parts = given.objects(adapt_data(data, target, labels, test, fitting_split(batch_relation(config.batch))))

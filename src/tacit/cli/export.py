@@ -33,6 +33,10 @@ def export(
     model: Annotated[
         str | None, typer.Option(help="FILE.py:NAME of a model that is not part of Tacit. The file is executed.")
     ] = None,
+    features: Annotated[
+        list[str] | None,
+        typer.Option(help="FILE.py:NAME of an own feature of the run. The file is executed. Can be repeated."),
+    ] = None,
     verify: Annotated[bool, typer.Option("--verify/--no-verify", help="Verify the run first.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print only one JSON object.")] = False,
 ) -> None:
@@ -44,7 +48,7 @@ def export(
     from tacit.runs import EXPORT_SUFFIXES, export_model, load
 
     with err.status("Verifying the run" if verify else "Reading the run"):
-        trained = load(run, verify=verify, model=model).trained(node)
+        trained = load(run, verify=verify, model=model, features=features).trained(node)
     path = out or Path(f"{run.resolve().name}{EXPORT_SUFFIXES[form.value]}")
     with err.status(f"Exporting to {form.value}"):
         export_model(trained, path, form.value)

@@ -24,6 +24,10 @@ def predict(
     model: Annotated[
         str | None, typer.Option(help="FILE.py:NAME of a model that is not part of Tacit. The file is executed.")
     ] = None,
+    features: Annotated[
+        list[str] | None,
+        typer.Option(help="FILE.py:NAME of an own feature of the run. The file is executed. Can be repeated."),
+    ] = None,
     separator: Annotated[str | None, typer.Option(help="Separator of a csv file. Default: as in training.")] = None,
     decimal: Annotated[str | None, typer.Option(help="Decimal mark of a csv file. Default: as in training.")] = None,
     encoding: Annotated[str | None, typer.Option(help="Encoding of a csv file. Default: as in training.")] = None,
@@ -38,7 +42,7 @@ def predict(
     from tacit.runs import PredictionWriter, RecordFile, load
 
     with err.status("Verifying the run" if verify else "Reading the run"):
-        trained = load(run, verify=verify, model=model).trained(node)
+        trained = load(run, verify=verify, model=model, features=features).trained(node)
     file = RecordFile.open(trained, records, keep or [], separator=separator, decimal=decimal, encoding=encoding)
     writer = PredictionWriter(trained, proba=proba)
     shown: dict[str, Any] = {"run": str(run)}

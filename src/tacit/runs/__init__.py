@@ -51,7 +51,14 @@ from tacit.runs.prediction import (
     export_model,
     write_model,
 )
-from tacit.runs.preparation import release_statistic, release_statistics, released_ranges, with_paired_preparation
+from tacit.runs.preparation import (
+    longest_statistic,
+    release_statistic,
+    release_statistics,
+    released_ranges,
+    restore_preparation,
+    with_paired_preparation,
+)
 from tacit.runs.preparation_stages import PREPARATION_TITLES, stage_of
 from tacit.runs.privacy_meter import TESTED_NOTE, PrivacyMeter, finite_or_none
 from tacit.runs.privacy_target import DEFAULT_RATIO, apply_privacy_target
@@ -153,6 +160,7 @@ __all__ = [
     "load",
     "load_private_key",
     "load_public_key",
+    "longest_statistic",
     "plot_curves",
     "progress_counter",
     "read_toml",
@@ -168,6 +176,7 @@ __all__ = [
     "require_method",
     "reserve_records",
     "resolved_config",
+    "restore_preparation",
     "run_in_parallel",
     "run_saved",
     "run_size",

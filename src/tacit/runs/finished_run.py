@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -18,7 +19,7 @@ from tacit.runs.prediction import TrainedModel, trained_in_folder
 from tacit.runs.run_summary import RunSummary
 from tacit.runs.storage import CONFIG_FILE, HISTORY_FILE, RESULT_FILE, TRACE_FILE
 from tacit.runs.verification import Verification, verify
-from tacit.tasks import Model
+from tacit.tasks import FeatureName, Model
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -31,6 +32,7 @@ class FinishedRun(EvaluatedRun):
         verification: The verification of the folder; None right after the run, by the process that has run it.
         evaluations: The rows of history.csv, one per evaluation.
         given: The module of a run whose model is not part of Tacit; see `load`.
+        features: Features of the run that are not part of Tacit; see `load`.
         trace: One row per round of what the algorithm traces; most algorithms trace nothing.
     """
 
@@ -42,6 +44,7 @@ class FinishedRun(EvaluatedRun):
     trace: list[Row]
     verification: Verification | None = None
     given: nn.Module | Model | str | None = None
+    features: Sequence[FeatureName] | None = None
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -89,7 +92,7 @@ class FinishedRun(EvaluatedRun):
         return Utility.from_dict(self.result, self.evaluations[-1] if self.evaluations else ())
 
     def trained(self, node: int | None = None) -> TrainedModel:
-        return trained_in_folder(self.folder, node, self.given)
+        return trained_in_folder(self.folder, node, self.given, self.features)
 
     def summary(self) -> RunSummary:
         result = self.result
@@ -110,7 +113,13 @@ class FinishedRun(EvaluatedRun):
         return self.result.get("site") is not None
 
 
-def load(folder: str | Path, *, verify: bool = True, model: nn.Module | Model | str | None = None) -> FinishedRun:
+def load(
+    folder: str | Path,
+    *,
+    verify: bool = True,
+    model: nn.Module | Model | str | None = None,
+    features: Sequence[FeatureName] | None = None,
+) -> FinishedRun:
     """Load a finished run from its folder, or a site's from its state folder.
 
     The run is verified first. No code is executed that the folder contains or names.
@@ -121,6 +130,8 @@ def load(folder: str | Path, *, verify: bool = True, model: nn.Module | Model | 
         model: The module of a run whose model is not part of Tacit: a torch module of the same structure, a
             `tacit.Model` of it if the run was trained with `forward`, or the file and name of a class or function that
             creates it ("mine.py:Net"). This file is executed.
+        features: Features of the run that are not part of Tacit: functions, modules, or their files and names
+            ("mine.py:function"), which are executed. Other code or weights than those of the run are refused.
 
     Returns:
         The run: `config`, `history`, `utility`, `privacy`, `result`, `verification`, `model()`, `predict()`,
@@ -130,7 +141,7 @@ def load(folder: str | Path, *, verify: bool = True, model: nn.Module | Model | 
         TacitError: The folder contains no finished run, or the run does not agree with its ledger.
     """
     read = FinishedRun.read if verify else FinishedRun.read_unverified
-    return replace(read(Path(folder)), given=model)
+    return replace(read(Path(folder)), given=model, features=features)
 
 
 def has_ended(folder: Path) -> bool:

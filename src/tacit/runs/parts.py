@@ -73,6 +73,7 @@ def check_names(config: Config, parts: UserParts) -> None:
                 f"the {kind} of this run was given as a Python object: resume the run in Python with "
                 "tacit.train(..., resume=True)"
             )
+    _refuse_feature_objects(config, parts)
     if "data" in named:
         datasets.check(config.data.name, config.data.parameters, also=FeatureKeys.model_fields)
     if "sharding" in named:
@@ -87,6 +88,15 @@ def check_names(config: Config, parts: UserParts) -> None:
                 f"privacy.epsilon and algorithm.{key} both set the noise: remove one of them "
                 "(on the command line, --set privacy.epsilon= removes it)"
             )
+
+
+def _refuse_feature_objects(config: Config, parts: UserParts) -> None:
+    names = config.data.parameters.get("features") or ()
+    if parts.features is None and any(str(name).startswith(PYTHON_OBJECT_PREFIX) for name in names):
+        raise TacitError(
+            "features of this run were given as Python objects: resume the run in Python with "
+            "tacit.train(..., features=[...], resume=True)"
+        )
 
 
 def build_graph(part: NamedPart) -> Graph:

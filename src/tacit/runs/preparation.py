@@ -68,6 +68,11 @@ def with_paired_preparation(
     return replace(algorithm, preparation=tuple(replace(each, pairs=pairs) for each in algorithm.preparation))
 
 
+def longest_statistic(task: Task, algorithm: Algorithm[Any]) -> int:
+    """Return the number of values of the longest statistic that the run releases; 0 without any."""
+    return max((stage_of(each.purpose).statistic(task).length(task.data) for each in algorithm.preparation), default=0)
+
+
 def release_statistics(task: Task, algorithm: Algorithm[Any], network: Network) -> None:
     """Release the statistics one after the other, and prepare the records with each.
 

@@ -180,6 +180,7 @@ def input_digests(run: Run) -> dict[str, str]:
     """Digests of what a run reads: records, shards, graph, and files of the user's own parts."""
     return {
         **record_digests(run.task),
+        **feature_digests(run.task),
         "links of the graph": weights_digest(run.network.graph),
         **code_digests(run.config),
     }
@@ -202,6 +203,12 @@ def record_digests(task: Task) -> dict[str, str]:
     }
     # What defines the features is public. With others, a repeated round would release other values with the same noise.
     return digests if data.features is None else {**digests, "features": data.features.description.digest}
+
+
+def feature_digests(task: Task) -> dict[str, str]:
+    """The digest of what defines the features, if the records have any."""
+    features = task.data.features
+    return {} if features is None else {"features": features.description.digest}
 
 
 def utc_now() -> str:

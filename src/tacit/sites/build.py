@@ -15,14 +15,10 @@ from tacit.graph_learning import Signals, reserve_signals
 from tacit.graphs import require
 from tacit.privacy import Budget, KeyedPairNoise, Noise, PairPlan, plan
 from tacit.runs import (
-    Batch,
     Config,
-    NamedPart,
     UserParts,
     apply_privacy_target,
-    batch_relation,
     build_algorithm,
-    build_data,
     build_graph,
     build_model,
     build_task,
@@ -31,14 +27,13 @@ from tacit.runs import (
     reserve_records,
 )
 from tacit.sites.description import NetworkDescription, PairDescription
-from tacit.sites.network_config import DataFormat
 from tacit.sites.pair_keys import PairKeyFile
 from tacit.sites.parts import GraphLearningParts, SiteParts, TrainingParts
 from tacit.sites.private_state import open_private_state
+from tacit.sites.records import load_records, wrong_format
 from tacit.sites.signals import build_graph_method, is_graph_learning, signal_clip, signal_sources
 from tacit.sites.site_config import SiteConfig
 from tacit.sites.wire import MAX_SEQUENCE
-from tacit.tasks import Dataset, datasets
 
 
 def build_site(site: SiteConfig) -> SiteParts:
@@ -59,10 +54,9 @@ def _training_parts(site: SiteConfig, config: Config) -> TrainingParts:
     algorithm = build_algorithm(config.algorithm).with_rounds(config.rounds)
     _check_mixings(algorithm.mixing)
     _check_correlation(site, config)
-    _check_shares(config)
     graph = build_graph(config.graph)
     require(graph, *algorithm.needs, who=algorithm.title)
-    data, network = _load_records(site, config.batch), site.network_config
+    data, network = load_records(site, config.batch), site.network_config
     model = build_model(config, data, algorithm)
     nodes, records = np.array([site.node]), [np.arange(len(data.y))]
     new_task = partial(
@@ -73,7 +67,7 @@ def _training_parts(site: SiteConfig, config: Config) -> TrainingParts:
         records,
         nodes=nodes,
         weights=algorithm.mixing.weights,
-        network_sizes=_network_sizes(site, algorithm, len(data.y)),
+        network_sizes=_network_sizes(site, config, algorithm, len(data.y)),
     )
     pairs: PairPlan | None = None
     if config.privacy.noise == "paired":  # its plan is compared with the other sites before the state is opened
@@ -114,7 +108,7 @@ def _graph_learning_parts(site: SiteConfig, config: Config) -> GraphLearningPart
     clip, nodes = signal_clip(config.algorithm), np.array([site.node])
     checked = Signals([table], clip=clip, nodes=nodes)  # errors must come before the state folder is created
     if checked.d != network.data.vertices:
-        raise _wrong_format(site, f"signals on {checked.d} vertices", f"{network.data.vertices} vertices")
+        raise wrong_format(site, f"signals on {checked.d} vertices", f"{network.data.vertices} vertices")
     method.check(checked, graph)
     description = NetworkDescription.of(config, network.names, graph, vertices=checked.d, name=network.name)
     ledger, noise, _ = open_private_state(site.state, _run_digest(description, checked.clients[0]), site.noise_seed)
@@ -130,36 +124,6 @@ def _graph_learning_parts(site: SiteConfig, config: Config) -> GraphLearningPart
     return GraphLearningParts(site, site.node, config, description, graph, method, task)
 
 
-def _load_records(site: SiteConfig, batch: Batch) -> Dataset:
-    """Load the site's data, with classes numbered as at all sites, and check their format.
-
-    Classes and split are refused as in a private run, whether or not there is noise: other sites can observe whether
-    this one starts, so that must not depend on which classes its records have.
-    """
-    name, params, expected = site.data.name, site.data.parameters, site.network_config.data
-    shared = {**_declared(name, expected), **expected.feature_keys}
-    if expected.features is None and "features" in params:
-        raise TacitError(f"{site.name}: data.features is the same at all sites: move it to [data] of {site.network}")
-    if changed := [key for key in shared if params.get(key, shared[key]) != shared[key]]:
-        raise TacitError(f"{site.name}: data.{changed[0]} differs from {site.network}: remove it from node.toml")
-    relation = batch_relation(batch)
-    data = build_data(NamedPart.model_validate({**params, **shared, "name": name}), relation)
-    if not isinstance(data, Dataset):
-        raise TacitError(f"{name} must return a Dataset, such as Dataset.from_arrays(x, y, labels=…)")
-    data.check_public_facts(relation)
-    if data.schema != expected.table_schema:
-        wanted = "other data" if expected.table_schema is None else "the columns of data.columns"
-        raise _wrong_format(site, "other columns" if data.schema else "no declared columns", wanted)
-    inputs = data.raw[0].shape[1:]
-    if tuple(inputs) != expected.shape:
-        raise _wrong_format(site, f"records of shape {list(inputs)}", f"shape {list(expected.shape or ())}")
-    if data.classes != len(expected.label_order) and not (
-        expected.table_schema and data.target == expected.table_schema.target
-    ):
-        raise _wrong_format(site, f"{data.classes} classes", f"{len(expected.label_order)} classes")
-    return data
-
-
 def _check_correlation(site: SiteConfig, config: Config) -> None:
     """Refuse noise whose earlier steps a site could not compute again."""
     if config.privacy.correlation == "time" and site.noise_seed is None:
@@ -167,12 +131,6 @@ def _check_correlation(site: SiteConfig, config: Config) -> None:
             'privacy.correlation = "time" cannot be used between sites with secret noise: the noise of a step depends '
             "on earlier steps, whose keys a site erases. Remove it"
         )
-
-
-def _check_shares(config: Config) -> None:
-    """Refuse statistics before round 0."""
-    if config.privacy.shares is not None:
-        raise TacitError("privacy.shares is for tacit train and tacit.train only: remove it from network.toml")
 
 
 def _check_mixings(mixing: MixingOptions) -> None:
@@ -185,15 +143,22 @@ def _check_mixings(mixing: MixingOptions) -> None:
 
 
 def uses_record_counts(algorithm: Algorithm[Any]) -> bool:
-    """Whether a site needs the public number of records of every site: for weights, or for paired noise."""
-    return algorithm.mixing.weights == "records" or algorithm.pairs is not None
+    """Whether a site needs the public number of records of all sites: for weights, paired noise or statistics."""
+    return algorithm.mixing.weights == "records" or algorithm.pairs is not None or bool(algorithm.preparation)
 
 
-def _network_sizes(site: SiteConfig, algorithm: Algorithm[Any], records: int) -> npt.NDArray[np.int64] | None:
+def _network_sizes(
+    site: SiteConfig, config: Config, algorithm: Algorithm[Any], records: int
+) -> npt.NDArray[np.int64] | None:
     """Return the public number of records of every site, if network.toml has them; `records` are those of this site."""
     declared = site.network_config.records
-    if declared is None and uses_record_counts(algorithm):
-        reason = 'algorithm.weights = "records"' if algorithm.pairs is None else 'privacy.noise = "paired"'
+    needs = {
+        'algorithm.weights = "records"': algorithm.mixing.weights == "records",
+        'privacy.noise = "paired"': config.privacy.noise == "paired",
+        "privacy.shares": config.privacy.shares is not None,
+    }
+    if declared is None and any(needs.values()):
+        reason = next(key for key, needed in needs.items() if needed)
         raise TacitError(f"{reason} needs records = N of every entry of [[sites]] in {site.network}")
     if declared is not None and declared[site.node] != records:
         raise TacitError(
@@ -206,18 +171,6 @@ def _network_sizes(site: SiteConfig, algorithm: Algorithm[Any], records: int) ->
 def _described_pairs(site: SiteConfig, plan: PairPlan) -> PairDescription:
     network = site.network_config
     return PairDescription(epoch=network.epoch, plan=plan.digest, public_keys=network.public_keys)
-
-
-def _declared(name: str, expected: DataFormat) -> dict[str, Any]:
-    """The parameters of a site's data that network.toml declares for all sites."""
-    shared: dict[str, Any] = {"labels": list(expected.label_order)}
-    if expected.table_schema is not None:
-        shared = {"columns": expected.columns, "missing": expected.missing or "middle"}
-    return {key: value for key, value in shared.items() if key in datasets.parameters(name)}
-
-
-def _wrong_format(site: SiteConfig, found: str, expected: str) -> TacitError:
-    return TacitError(f"{site.name}: the data have {found}, but {site.network} requires {expected}")
 
 
 def _sufficient(budget: Budget | None, rounds: int) -> Budget | None:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import Field
 
 from tacit.errors import TacitError
-from tacit.runs import KEY_GRAPHS, Batch, Config, ConfigSection, NamedPart, PrivacyTarget, read_toml, validate_section
+from tacit.runs import (
+    KEY_GRAPHS,
+    Batch,
+    Config,
+    ConfigSection,
+    NamedPart,
+    PrivacyTarget,
+    read_toml,
+    validate_section,
+)
+from tacit.sites.data_format import DataFormat, in_folder
 from tacit.sites.names import Address, PublicKey, SiteName, first_duplicate
 from tacit.sites.signals import is_graph_learning
-from tacit.tasks import Label, Missing, TableSchema
 
 _PATHS = ("path", "test_path")  # parameters that name files
 
@@ -28,51 +36,6 @@ class SiteAddress(ConfigSection):
     address: Address = Field(description="host and port at which the other sites reach it")
     records: int | None = Field(default=None, ge=1, description="public number of its training records")
     public_key: PublicKey | None = Field(default=None, description="its X25519 key for paired noise, in base64")
-
-
-class DataFormat(ConfigSection):
-    """[data] of network.toml: the format that the data of every site must have.
-
-    Training needs `inputs`, the shape of a record, and either `labels`, in the order of the class numbers, or
-    `classes`, their number (then the labels are 0 to classes − 1). Tables need `columns` instead, from which shapes,
-    labels and scaling follow. Graph learning needs `vertices` only.
-    """
-
-    inputs: tuple[Annotated[int, Field(ge=1)], ...] | None = Field(
-        default=None, min_length=1, description="shape of a record"
-    )
-    labels: tuple[Label, ...] | None = Field(
-        default=None, min_length=2, description="labels, in the order of the class numbers"
-    )
-    classes: int | None = Field(default=None, ge=2, description="number of classes, if labels are 0 to classes − 1")
-    columns: dict[str, Any] | None = Field(default=None, description="columns of a table: docs/tables.md")
-    missing: Missing | None = Field(default=None, description="what a missing cell of a table becomes")
-    vertices: int | None = Field(default=None, ge=2, description="number of vertices; for graph learning only")
-    features: tuple[str, ...] | None = Field(default=None, min_length=1, description="features of every record")
-    whiten: str = Field(default="none", description="whiten features with: none, shapes, or a public data set")
-    rank: int | None = Field(default=None, ge=1, description="directions that whitening keeps, at most; default: all")
-
-    @property
-    def feature_keys(self) -> dict[str, Any]:
-        """The features that every site applies to its records."""
-        return self.model_dump(include={"features", "whiten", "rank"}, exclude_none=True) if self.features else {}
-
-    @cached_property
-    def table_schema(self) -> TableSchema | None:
-        """The columns of every site's table; None if the data are no tables."""
-        return None if self.columns is None else TableSchema.parse(self.columns, self.missing or "middle")
-
-    @property
-    def shape(self) -> tuple[int, ...] | None:
-        """The shape of a record."""
-        return self.inputs if self.table_schema is None else self.table_schema.inputs
-
-    @property
-    def label_order(self) -> tuple[Label, ...]:
-        """The labels in the order of their class numbers."""
-        if self.table_schema is not None:
-            return self.table_schema.target.labels
-        return self.labels or tuple(range(self.classes or 0))
 
 
 class NetworkConfig(ConfigSection):
@@ -119,6 +82,7 @@ class NetworkConfig(ConfigSection):
         resolved: dict[str, Any] = {
             key: with_folder(choice, path.parent) for key, choice in parts.items() if choice is not None
         }
+        resolved["data"] = network.data.with_folder(path.parent)
         keys = network.privacy.keys
         if keys is not None and keys not in KEY_GRAPHS:
             resolved["privacy"] = network.privacy.model_copy(update={"keys": str(path.parent / keys)})
@@ -170,9 +134,12 @@ class NetworkConfig(ConfigSection):
     def _format_problem(self) -> str | None:
         """Return which keys are missing or not allowed: training and graph learning need different ones."""
         graph, data = is_graph_learning(self.algorithm), self.data
+        if (key := data.unused_feature_key) is not None:
+            return f"data.{key} has an effect only with data.features: remove it"
         for_records: dict[str, Any] = {"data.inputs": data.inputs, "model": self.model}
         for_signals = {"data.vertices": data.vertices}
         optional: dict[str, Any] = {"data.labels": data.labels, "data.classes": data.classes, "batch": self.batch}
+        optional["data.features"] = data.features
         if data.columns is not None and not graph:
             return self._columns_problem()
         optional |= {"data.columns": data.columns, "data.missing": data.missing}
@@ -209,5 +176,5 @@ def with_folder(choice: NamedPart, folder: Path) -> NamedPart:
     """Return a choice whose relative paths are resolved against `folder`."""
     name, given = choice.name, choice.parameters
     files = {key: str(folder / given[key]) for key in _PATHS if isinstance(given.get(key), str)}
-    name = str(folder / name) if ".py:" in name else name
+    name = in_folder(name, folder)
     return NamedPart.model_validate({**choice.model_dump(), **files, "name": name})

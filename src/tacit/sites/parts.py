@@ -10,7 +10,7 @@ from tacit.algorithms import Algorithm
 from tacit.graph_learning import GraphMethod, Signals
 from tacit.graphs import Graph
 from tacit.privacy import Ledger, Noise, RatchetedKeys
-from tacit.runs import Config
+from tacit.runs import Config, longest_statistic
 from tacit.sites.description import NetworkDescription
 from tacit.sites.peers import neighbours, one_per_round
 from tacit.sites.site_config import SiteConfig
@@ -99,16 +99,19 @@ class TrainingParts(SiteParts):
 
     @property
     def tolerates_dropout(self) -> bool:
-        return self.algorithm.tolerates_dropout
+        """Statistics before round 0 are means over all sites: one that missed them could never take part later."""
+        return self.algorithm.tolerates_dropout and not self.algorithm.preparation
 
     @property
     def _neighbour_ids(self) -> set[int]:
+        if self.algorithm.preparation:
+            return set(range(self.graph.nodes)) - {self.node}
         rounds = range(self.graph.period or _ROUNDS_EXAMINED)
         return {j for t in rounds for side in neighbours(self.graph, self.node, t) for j in side}
 
     @property
     def _vector_length(self) -> int:
-        return self.task.d
+        return max(self.task.d, longest_statistic(self.task, self.algorithm))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 import tomli_w
 
 from tacit.errors import TacitError
-from tacit.runs import EXAMPLE_CONFIG, KEY_GRAPHS, Config, build_graph, from_config, storage
+from tacit.runs import EXAMPLE_CONFIG, KEY_GRAPHS, Config, FeatureKeys, build_graph, from_config, storage
 from tacit.sites.build import uses_record_counts
 from tacit.sites.certificates import CertificateFiles, create_authority, create_site_certificate
 from tacit.sites.hosts import LOCALHOST, assign_hosts, assign_ports
@@ -115,6 +115,9 @@ def _network_table(config: Config, folder: Path) -> tuple[dict[str, Any], Iterat
     sections = _SHARED_SECTIONS if graph else (*_SHARED_SECTIONS, "model", "batch")
     chosen = {key: _with_copied_files(table[key], folder) for key in sections}
     chosen["graph"].pop("nodes")
+    if "features" in data_format:
+        data_format["features"] = [_with_copied_code(name, folder) for name in data_format["features"]]
+        data_format["whiten"] = _with_copied_code(data_format.get("whiten", "none"), folder)
     general = {key: value for key, value in table.items() if key in ("rounds", "seed", "evaluate_every")}
     keys = config.privacy.keys
     if keys is not None and keys not in KEY_GRAPHS:
@@ -130,10 +133,14 @@ def _records(config: Config) -> tuple[dict[str, Any], Iterator[Arrays], list[int
     run = from_config(config)
     task = run.task
     data = task.data
-    test = {"x_test": data.test_x.numpy(), "y_test": data.test_y.numpy()}
-    parts = ({"x": data.x[part].numpy(), "y": data.y[part].numpy(), **test} for part in task.shards)
+    x, test_x = data.raw  # every site applies the features itself
+    test = {"x_test": test_x.numpy(), "y_test": data.test_y.numpy()}
+    parts = ({"x": x[part].numpy(), "y": data.y[part].numpy(), **test} for part in task.shards)
     sizes = task.sizes.tolist() if uses_record_counts(run.algorithm) else []
-    return {"inputs": list(data.inputs), "classes": data.classes}, parts, sizes
+    keys = {key: value for key, value in config.data.parameters.items() if key in FeatureKeys.model_fields}
+    if data.pixels is not None and data.features is not None:
+        keys["pixels"] = {key: list(values) for key, values in data.pixels._asdict().items()}
+    return {"inputs": list(x.shape[1:]), "classes": data.classes, **keys}, parts, sizes
 
 
 def _signals(config: Config) -> tuple[dict[str, Any], Iterator[Arrays], list[int]]:
@@ -149,12 +156,17 @@ def _signals(config: Config) -> tuple[dict[str, Any], Iterator[Arrays], list[int
 def _with_copied_files(section: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Copy the files that a section names to `folder`, and return the section with their new names."""
     section = dict(section)
-    name, colon, attribute = str(section.get("name", "")).rpartition(":")
-    if name.endswith(".py"):
-        section["name"] = _copy(Path(name), folder) + colon + attribute
+    if "name" in section:
+        section["name"] = _with_copied_code(str(section["name"]), folder)
     if isinstance(section.get("path"), str):
         section["path"] = _copy(Path(section["path"]), folder)
     return section
+
+
+def _with_copied_code(name: str, folder: Path) -> str:
+    """Copy the file of a user's own part to `folder`, and return the new name. Other names stay as they are."""
+    file, colon, attribute = name.rpartition(":")
+    return _copy(Path(file), folder) + colon + attribute if file.endswith(".py") else name
 
 
 def _copy(file: Path, folder: Path) -> str:

@@ -11,7 +11,7 @@ import safetensors.torch
 
 from tacit.algorithms import inner_state
 from tacit.errors import TacitError
-from tacit.runs import Checkpoint, Observer, Row, Run, resolved_config
+from tacit.runs import Checkpoint, Observer, Row, Run, resolved_config, restore_preparation
 from tacit.runs.metrics import Evaluation, computed_once
 from tacit.sites.journal import Journal
 from tacit.sites.parts import TrainingParts
@@ -89,6 +89,7 @@ class SiteRun(Run):
 
     def return_to(self, checkpoint: Checkpoint) -> None:
         self.checkpoint, self.task.draws = checkpoint, checkpoint.draws
+        restore_preparation(self.task, checkpoint.t)
         self.network.traffic = replace(checkpoint.traffic)
         self._allow_repetition()
         self._meter = self._new_meter()

@@ -28,8 +28,9 @@ from tacit.tasks.data import (
 )
 from tacit.tasks.evaluation import Metrics, Predictions, predict_tests
 from tacit.tasks.features import FeatureDescription, FeatureMap, PixelScale, features
-from tacit.tasks.features.build import FeatureName, build_features, restore_features, with_features
+from tacit.tasks.features.build import FeatureName, build_features, feature_name, with_features
 from tacit.tasks.features.public import refuse_own_data
+from tacit.tasks.features.restore import restore_features
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.heads import (
     Binary,
@@ -131,6 +132,7 @@ __all__ = [
     "default_head",
     "draft_table",
     "estimate_ranges",
+    "feature_name",
     "features",
     "fitting_split",
     "gram_matrix",

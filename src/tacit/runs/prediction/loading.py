@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from tacit.runs.prediction.description import ModelDescription, describe
 from tacit.runs.prediction.model_file import ModelFile
 from tacit.runs.prediction.trained_model import TrainedModel
 from tacit.runs.recorded_facts import RecordedFacts
-from tacit.tasks import Head, Model, TableSchema, heads, models, record_preparation
+from tacit.tasks import FeatureMap, FeatureName, Head, Model, TableSchema, heads, models, record_preparation
 
 if TYPE_CHECKING:
     from tacit.runs.run import Run
@@ -40,7 +40,12 @@ def trained_in_memory(run: Run, node: int | None) -> TrainedModel:
     return TrainedModel(module, run.task.head, schema, description, run.task.model.forward, features, preparation)
 
 
-def trained_in_folder(folder: Path, node: int | None, given: nn.Module | Model | str | None) -> TrainedModel:
+def trained_in_folder(
+    folder: Path,
+    node: int | None,
+    given: nn.Module | Model | str | None,
+    own_features: Sequence[FeatureName] | None = None,
+) -> TrainedModel:
     """Return the model of a finished run.
 
     Args:
@@ -48,6 +53,7 @@ def trained_in_folder(folder: Path, node: int | None, given: nn.Module | Model |
         node: The node; None: the mean, or the own model of a site.
         given: The module of a run whose model is not a registered one, a `Model` of it if the run was trained with
             `forward`, or the file and name of it ("mine.py:Net"). Only a file that is given here is executed.
+        own_features: The features of the run that are not part of Tacit, in the same forms.
 
     Raises:
         TacitError: The folder has no such model, or the module cannot be created.
@@ -64,9 +70,18 @@ def trained_in_folder(folder: Path, node: int | None, given: nn.Module | Model |
     module = file.load_into(module, params)
     described = description if own else node_description(description, node)
     forward = given.forward if isinstance(given, Model) else None
-    features = None if description.features is None else description.features.restore(file.features)
+    features = _features(file, own_features)
     schema = _schema(description, folder)
     return TrainedModel(module, _head(description), schema, described, forward, features, file.preparation)
+
+
+def _features(file: ModelFile, given: Sequence[FeatureName] | None) -> FeatureMap | None:
+    described = file.description.features
+    if described is not None:
+        return described.restore(file.features, given)
+    if given:
+        raise TacitError("this run has no features: remove features= (--features)")
+    return None
 
 
 def node_description(description: ModelDescription, node: int | None) -> ModelDescription:

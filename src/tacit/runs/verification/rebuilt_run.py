@@ -18,7 +18,7 @@ from tacit.runs.config_sections import PART_SECTIONS, PYTHON_OBJECT_PREFIX
 from tacit.runs.metrics import metric
 from tacit.runs.privacy_meter import PrivacyMeter
 from tacit.runs.run import Run
-from tacit.runs.run_facts import different_inputs, record_digests
+from tacit.runs.run_facts import different_inputs, feature_digests, record_digests
 from tacit.runs.verification.evidence import Evidence, Findings, LedgerEvidence
 
 _TOLERANCE = 1e-6  # by which noise that was calibrated elsewhere may differ
@@ -58,7 +58,8 @@ class RebuiltRun:
             return "the ledgers are not those of all nodes"
         meters = [cls._meter(run, part, rows) for part, rows in zip(parts, blocks, strict=True)]
         for part, meter in zip(parts, meters, strict=True):
-            found = {**record_digests(meter.task), "links of the graph": weights_digest(run.network.graph)}
+            links = {"links of the graph": weights_digest(run.network.graph)}
+            found = {**record_digests(meter.task), **feature_digests(meter.task), **links}
             if different := different_inputs(part.facts.inputs, found):
                 return f"the {different} differ from those of the run; to check it, restore the original files"
         return cls(run, meters)

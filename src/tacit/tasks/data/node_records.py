@@ -70,6 +70,8 @@ def join_datasets(parts: Sequence[Dataset]) -> tuple[Dataset, Shards]:
     for node, part in enumerate(parts):
         own = f"{part.name} of node {node}"
         _check_same(own, "records", part.inputs, first.inputs)
+        if part.features is not None:
+            raise TacitError(f"data set {own} has features: give the data sets without features, and features=[...]")
         if (part.target, part.schema, part.normalise) != (first.target, first.schema, first.normalise):
             raise TacitError(
                 f"data set {own}: classes, columns or normalisation differ from those of node 0: declare the same for "

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -53,17 +54,17 @@ def build_features(
     _check(chosen, data, whiten, rank)
     facts = RecordFacts.of(data)
     parts = build_parts(chosen, facts)
-    whitening, sources = None, [part.source for part in parts if isinstance(part, OwnFeature)]
-    sources += [str(source) for part in parts if (source := getattr(part, "weights", None)) is not None]
+    whitening, sources = None, [source for _, source in sourced_parts(parts)]
     if whiten != NO_WHITENING:
         public = public_records(whiten, data, facts.pixels)
-        sources += [] if whiten == SHAPES else [f"{whiten} {tensor_digest(public)}"]
+        sources += [] if whiten == SHAPES else [f"{base_name(whiten)} {tensor_digest(public)}"]
         whitening = _fitted(parts, public, rank, chosen, sources)
     names = tuple(feature_name(each) for each in chosen)
-    values = _width(parts, facts) if whitening is None else whitening.projection.shape[1]
+    values = width(parts, facts) if whitening is None else whitening.projection.shape[1]
     own = [str(text) for part in parts if (text := _assumption(part)) is not None]
-    own += [] if whiten in (NO_WHITENING, SHAPES) else [f"the data set {whiten} is public and shares no record"]
-    described = FeatureDescription(names, whiten, rank, values, *facts, tuple(own), tuple(sources))
+    public_name = base_name(whiten)
+    own += [] if whiten in (NO_WHITENING, SHAPES) else [f"the data set {public_name} is public and shares no record"]
+    described = FeatureDescription(names, public_name, rank, values, *facts, tuple(own), tuple(sources))
     return FeatureMap(parts, described, whitening)
 
 
@@ -99,34 +100,22 @@ def build_parts(chosen: Sequence[FeatureName], facts: RecordFacts) -> list[nn.Mo
     return [_part(each, facts) for each in chosen]
 
 
-def restore_features(description: FeatureDescription, state: Mapping[str, Tensor]) -> FeatureMap:
-    """Return the map of a trained model, with the whitening of its file. No file that a name refers to is executed.
-
-    Raises:
-        TacitError: A feature is not part of Tacit, or the whitening does not fit it.
-    """
-    for name in description.names:
-        if name not in features:
-            raise TacitError(
-                f"feature {name} of this run is not part of Tacit, so its models cannot be used without it: predict in "
-                "the Python session that trained it (run.predict)"
-            )
-    facts = RecordFacts(description.inputs, description.tokens, description.pixels)
-    parts = build_parts(description.names, facts)
-    whitening = None
-    if description.whiten != NO_WHITENING:
-        try:
-            whitening = Whitening(state["mean"], state["projection"])
-        except KeyError:
-            raise TacitError("the model file is damaged: the whitening of its features is missing") from None
-    return FeatureMap(parts, description, whitening)
+def sourced_parts(parts: Sequence[nn.Module]) -> list[tuple[nn.Module, str]]:
+    """Return the features that names do not determine, with digests: own ones, and those with published weights."""
+    own = [(part, part.source) for part in parts if isinstance(part, OwnFeature)]
+    return own + [(part, str(text)) for part in parts if (text := getattr(part, "weights", None)) is not None]
 
 
 def feature_name(feature: FeatureName) -> str:
     """Return the name of a feature in configs and reports."""
     if isinstance(feature, str):
-        return feature
+        return base_name(feature)
     return f"python: {getattr(feature, '__name__', type(feature).__name__)}"
+
+
+def base_name(name: str) -> str:
+    """Return a name without the folder of its file, which differs between machines."""
+    return Path(name).name if ".py:" in name else name
 
 
 def _check(chosen: Sequence[FeatureName], data: Dataset, whiten: str, rank: int | None) -> None:
@@ -142,7 +131,8 @@ def _check(chosen: Sequence[FeatureName], data: Dataset, whiten: str, rank: int 
 def _part(feature: FeatureName, facts: RecordFacts) -> nn.Module:
     if not isinstance(feature, str) or ".py:" in feature:
         own = load_own(feature) if isinstance(feature, str) else feature
-        return OwnFeature(feature_name(feature), own, facts.inputs, facts.tokens)
+        file = Path(feature.rpartition(":")[0]) if isinstance(feature, str) else None
+        return OwnFeature(feature_name(feature), own, facts.inputs, facts.tokens, file)
     given = {"inputs": facts.inputs, "pixels": facts.pixels}
     known = features.parameters(feature)
     made = features.build(feature, {key: value for key, value in given.items() if key in known})
@@ -155,7 +145,8 @@ def _assumption(part: nn.Module) -> str | None:
     return getattr(part, "assumption", None)
 
 
-def _width(parts: Sequence[nn.Module], facts: RecordFacts) -> int:
+def width(parts: Sequence[nn.Module], facts: RecordFacts) -> int:
+    """Return the number of values of all features together."""
     zeros = torch.zeros(1, *facts.inputs, dtype=torch.int64 if facts.tokens else torch.float32)
     with torch.no_grad():
         return sum(part(zeros).shape[1] for part in parts)

@@ -14,7 +14,7 @@ from tacit.tasks.features.description import FeatureDescription
 from tacit.tasks.features.registry import finite_rows, unit
 from tacit.tasks.features.whitening import Whitening
 
-CHUNK = 512  # records at once
+CHUNK = 128  # records at once: few enough for the values between two layers of scattering to stay in the cache
 
 
 class FeatureMap(nn.Module):

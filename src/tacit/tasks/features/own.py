@@ -36,9 +36,11 @@ class OwnFeature(Feature):
 
     exact = False
 
-    def __init__(self, name: str, own: UserFeature, inputs: tuple[int, ...], tokens: bool) -> None:
+    def __init__(
+        self, name: str, own: UserFeature, inputs: tuple[int, ...], tokens: bool, file: Path | None = None
+    ) -> None:
         super().__init__()
-        self.name = name
+        self.name, self._file = name, file
         self.module: nn.Module | None = None
         self._function: Callable[[Tensor], Any] | None = None
         if isinstance(own, nn.Module):
@@ -49,14 +51,13 @@ class OwnFeature(Feature):
 
     @property
     def source(self) -> str:
-        """A digest of what the feature is: the class and the state of a module, or the text of a function."""
-        own = self.module if self.module is not None else self._function
-        kind = type(own) if isinstance(own, nn.Module) else own
-        digest = hashlib.sha256(f"{getattr(kind, '__qualname__', repr(type(kind)))} {_text(kind)}".encode())
+        """Digests of what the feature is: its code with the state of a module, and the file by which it was named."""
+        digest = hashlib.sha256(_code(self.module if self.module is not None else self._function).encode())
         for name, value in sorted(self.state_dict().items()):
             digest.update(f" {name} {tuple(value.shape)} {value.dtype} ".encode())
             digest.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-        return f"{Path(self.name).name} {digest.hexdigest()}"
+        file = "" if self._file is None else f" {hashlib.sha256(self._file.read_bytes()).hexdigest()}"
+        return f"{self.name} {digest.hexdigest()}{file}"
 
     def forward(self, x: Tensor) -> Tensor:
         if self.module is not None and (together := self._together(x)) is not None:
@@ -75,6 +76,8 @@ class OwnFeature(Feature):
                 found = torch.vmap(lambda record: tensor_output(module(record.unsqueeze(0))).flatten())(x)
         except Exception:  # a record that fails must not be seen: the others are then mapped alone
             return None
+        if _is_exported():
+            return found.float()
         return found.float() if found.shape == (len(x), self.values) else None
 
     def _alone(self, record: Tensor) -> Tensor:
@@ -119,6 +122,11 @@ class OwnFeature(Feature):
         return widths.pop()
 
 
+def _is_exported() -> bool:
+    """Whether a model is being exported. The number of records is then no constant, so shapes cannot be compared."""
+    return torch.compiler.is_exporting() or torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
+
+
 def load_own(name: str) -> UserFeature:
     """Return the function or module that `path/to/file.py:name` names. A class of modules is created without arguments.
 
@@ -135,6 +143,18 @@ def load_own(name: str) -> UserFeature:
     if not callable(made):
         raise TacitError(f"feature {name} must be a function or a module")
     return made
+
+
+def _code(own: object) -> str:
+    """Return the structure of a module with the source of its classes, or the source of a function.
+
+    The classes of torch are those of its version: their names are sufficient.
+    """
+    if not isinstance(own, nn.Module):
+        return f"{getattr(own, '__qualname__', repr(type(own)))} {_text(own)}"
+    classes = {f"{kind.__module__}.{kind.__qualname__}": kind for kind in map(type, own.modules())}
+    texts = [_text(kind) for name, kind in sorted(classes.items()) if not name.startswith("torch.")]
+    return " ".join([type(own).__qualname__, repr(own), *texts])
 
 
 def _text(kind: object) -> str:

@@ -79,5 +79,5 @@ class Scattering(Feature):
         """Return |x ⋆ ψ_θ| (M, ANGLES, H, W) of pictures (M, 1, H, W)."""
         border = SIZE // 2
         padded = F.pad(x, (border, border, border, border), mode="reflect")
-        both = F.conv2d(padded, self.filters.to(x.dtype))
-        return (both[:, :ANGLES].square() + both[:, ANGLES:].square()).sqrt()
+        squares = F.conv2d(padded, self.filters.to(x.dtype)).square_()
+        return squares[:, :ANGLES].add_(squares[:, ANGLES:]).sqrt_()
