@@ -16,7 +16,7 @@ def main(signals: int = 1000, epsilons: tuple[float | None, ...] = (None, 8.0, 4
     data = synthetic.rbf(vertices=20, clients=5, signals=signals, q=0.5, seed=0)
     found = {}
     for epsilon in epsilons:
-        private = {} if epsilon is None else {"epsilon": epsilon, "delta": 1e-5, "clip": 20.0, "seed": 0}
+        private = {} if epsilon is None else {"epsilon": epsilon, "delta": 1e-5, "seed": 0}
         learner = GraphLearner(**private).fit(data.signals)
         edges = scores.edge_scores(scores.triangles(learner.graphs_), data.graphs)
         consensus = learner.to_networkx()  # a networkx graph; client=2 gives the graph of client 2

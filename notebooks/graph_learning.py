@@ -47,11 +47,11 @@ scores.edge_scores(scores.triangles(exact.graphs_), data.graphs)
 #
 # ## With privacy
 #
-# Each signal is clipped to norm 20. Each client adds noise to one summary of its signals, the mean squared differences
-# of all pairs of sensors. All later steps use only the noised summary, so they cost nothing more.
+# Each signal is scaled to norm 1. Each client adds noise to one summary of its signals, their Gram matrix. All later
+# steps use only the noised summary, so they cost nothing more.
 
 # %%
-private = GraphLearner(epsilon=8.0, delta=1e-5, clip=20.0, seed=0).fit(data.signals)
+private = GraphLearner(epsilon=8.0, delta=1e-5, seed=0).fit(data.signals)
 print(scores.edge_scores(scores.triangles(private.graphs_), data.graphs))
 print(private.privacy_.sentence())
 
@@ -93,7 +93,7 @@ draw(private, right_axes, "ε = 8")
 # %%
 found = {}
 for epsilon in epsilons:
-    learner = GraphLearner(epsilon=epsilon, delta=1e-5, clip=20.0, seed=0).fit(data.signals)
+    learner = GraphLearner(epsilon=epsilon, delta=1e-5, seed=0).fit(data.signals)
     found[epsilon] = scores.edge_scores(scores.triangles(learner.graphs_), data.graphs).f1
 figure, axes = plt.subplots(figsize=(5, 3))
 axes.plot(list(found), list(found.values()), marker="o")

@@ -52,7 +52,7 @@ _SECTION_KEYS: dict[str, tuple[type[ConfigSection], ...]] = {
     "model": (RegularisationKeys,),
     "algorithm": (SharingKeys, MixingKeys),
 }
-_CLIP_DESCRIPTION = "Largest norm of a signal's squared differences. Noise needs it."
+_CLIP_DESCRIPTION = "Largest norm of a signal's squared differences. Noise on them needs it."
 _TYPE_NAMES = {str: "text", int: "integer", float: "number", bool: "true or false", Path: "path"}
 
 

@@ -23,11 +23,14 @@ TIGHT = [
     IGL(),
     FedAvg(),
     FedAvg(K=1, release="rounds"),
+    PPGL(statistic="gram"),
+    IGL(statistic="gram"),
+    FedAvg(statistic="gram", K=2),
 ]
 
 
 def name(learner):
-    return f"{learner.title}-{learner.release}-{learner.K}"
+    return f"{learner.title}-{learner.release}-{learner.K}-{learner.statistic}"
 
 
 @pytest.mark.parametrize("learner", TIGHT, ids=name)
@@ -116,7 +119,25 @@ class ExactLearning(PPGL):
         return replace(state, z=task.with_new_ledger().mean(0).use_locally())
 
 
-@pytest.mark.parametrize("learner", [HalvedNoise(release="rounds", K=1), ExactLearning(K=2)], ids=["halved", "exact"])
+@dataclass(frozen=True, kw_only=True)
+class HalvedGramNoise(IGL):
+    """IGL that states half of the sensitivity of the Gram matrix."""
+
+    exact_values_stay_local: ClassVar[bool] = True
+
+    def _statistic(self, task):
+        value = super()._statistic(task)
+        return replace(value, sensitivity=value.sensitivity / 2)
+
+
+BROKEN = {
+    "halved": HalvedNoise(release="rounds", K=1),
+    "exact": ExactLearning(K=2),
+    "halved gram": HalvedGramNoise(statistic="gram"),
+}
+
+
+@pytest.mark.parametrize("learner", BROKEN.values(), ids=BROKEN)
 def test_broken_learners_are_found(learner):
     found = audit_graph_learner(learner, epsilon=3.0, trials=4000, rounds=3)
     assert not found.holds

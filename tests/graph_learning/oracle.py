@@ -25,6 +25,13 @@ def clipped_mean(x, clip):
     return (z / np.maximum(1, np.linalg.norm(z, axis=1) / clip)[:, None]).mean(0)
 
 
+def unit_differences(x):
+    """The mean squared differences of signals that are centred and have mean square 1; constant ones are 0."""
+    centred = x - x.mean(1, keepdims=True)
+    norms = np.linalg.norm(centred, axis=1, keepdims=True)
+    return differences(centred / norms * np.sqrt(x.shape[1])).mean(0)
+
+
 def objective(w, z, alpha, beta, zeta, pull=0.0, con=0.0):
     """The objective of problem (9)."""
     d = round((1 + np.sqrt(1 + 8 * len(w))) / 2)

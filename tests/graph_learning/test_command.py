@@ -127,7 +127,8 @@ def test_bad_options_are_refused(tacit, files, tmp_path):
     (tmp_path / "broken.npz").write_text("no archive")
     np.savez(tmp_path / "objects.npz", signals=np.array([["a", None]], dtype=object))
     for args, message in [
-        ((*files, "--epsilon", "1"), "Noise needs a clip"),
+        ((*files, "--epsilon", "1", "--statistic", "differences"), "Noise on squared differences needs a clip"),
+        ((*files, "--epsilon", "1", "--statistic", "gram", "--clip", "20"), "clip = 20 has no effect"),
         (("none.csv",), "File not found: none.csv"),
         (("broken.npz",), "broken.npz cannot be read as an .npz archive"),
         (("objects.npz",), "objects.npz cannot be read as an .npz archive of numeric arrays"),

@@ -29,11 +29,14 @@ METHODS = [
     FedAvg(),
     FedAvg(rounds=10, K=2),
     FedAvg(**ROUNDS, K=2),
+    PPGL(rounds=30, statistic="gram"),
+    IGL(rounds=10, K=2, statistic="gram"),
+    FedAvg(statistic="gram"),
 ]
 
 
 def name(method):
-    return f"{method.title}-{method.release}-{method.K}"
+    return f"{method.title}-{method.release}-{method.K}-{method.statistic}"
 
 
 def backgrounds():
@@ -65,7 +68,8 @@ def outcome(run):
 
 
 def start(method, tables):
-    task = Signals(tables, clip=CLIP, noise=Noise.from_seed(1))
+    clip = CLIP if method.statistic == "differences" else None
+    task = Signals(tables, clip=clip, noise=Noise.from_seed(1))
     return lambda: GraphLearningRun(task, method.with_noise(2.0), Simulated(complete(CLIENTS))).go()
 
 
@@ -125,11 +129,12 @@ def test_the_same_noise_gives_the_same_behaviour(method, background):
     assert len(kinds) == 1
 
 
+@pytest.mark.parametrize("clip", [CLIP, None])
 @pytest.mark.parametrize("options", [{}, {"method": "igl"}, {"method": "fedavg"}], ids=str)
-def test_default_parameters_depend_on_released_values_only(options, monkeypatch):
+def test_default_parameters_depend_on_released_values_only(options, clip, monkeypatch):
     first = None
     for key, tables in neighbours("constant"):
-        learner = GraphLearner(**options, epsilon=0.1, clip=CLIP, seed=1)
+        learner = GraphLearner(**options, epsilon=0.1, clip=clip, seed=1)
         with recorded(monkeypatch, first and first[1]) as releases:
             shown = outcome(lambda learner=learner, tables=tables: learner.fit(tables).run_), learner.parameters_
         first = first or (shown, releases)
@@ -137,12 +142,42 @@ def test_default_parameters_depend_on_released_values_only(options, monkeypatch)
 
 
 MODES = [
+    ("--method", "ppgl", "--clip", "4"),
+    ("--method", "igl", "--clip", "4"),
+    ("--method", "fedavg", "--clip", "4"),
     ("--method", "ppgl"),
-    ("--method", "igl"),
-    ("--method", "fedavg"),
-    ("--release", "rounds", "--rounds", "3", "--beta", "0.1", "--rho", "0.1", "--lam", "0.01"),
-    ("--release", "rounds", "--rounds", "3", "--beta", "0.1", "--rho", "0.1", "--lam", "0.01", "--local-steps", "2"),
-    ("--method", "fedavg", "--release", "rounds", "--rounds", "3", "--beta", "0.1", "--local-steps", "2"),
+    ("--method", "fedavg", "--statistic", "gram"),
+    ("--release", "rounds", "--clip", "4", "--rounds", "3", "--beta", "0.1", "--rho", "0.1", "--lam", "0.01"),
+    (
+        "--release",
+        "rounds",
+        "--clip",
+        "4",
+        "--rounds",
+        "3",
+        "--beta",
+        "0.1",
+        "--rho",
+        "0.1",
+        "--lam",
+        "0.01",
+        "--local-steps",
+        "2",
+    ),
+    (
+        "--method",
+        "fedavg",
+        "--release",
+        "rounds",
+        "--clip",
+        "4",
+        "--rounds",
+        "3",
+        "--beta",
+        "0.1",
+        "--local-steps",
+        "2",
+    ),
 ]
 
 
@@ -150,7 +185,7 @@ MODES = [
 def test_the_command_shows_released_values_only(mode, tacit, tmp_path, monkeypatch):
     """Equal releases give the same exit code, output and files. Different ones give the same exit code, errors and
     file names."""
-    options = ("--epsilon", "0.1", "--clip", str(CLIP), "--seed", "1", "--out", "out", "--verbose")
+    options = ("--epsilon", "0.1", "--seed", "1", "--out", "out", "--verbose")
     first = None
     chosen = ("zero", "largest float", "largest with both signs", "1e200", "ordinary")
     for key, tables in neighbours("constant"):

@@ -318,5 +318,5 @@ def test_budget_stops_the_rounds():
 
 def test_noise_requires_a_clip():
     signals, _ = instance(3, d=5, n=3)
-    with pytest.raises(TacitError, match="Noise needs a clip"):
+    with pytest.raises(TacitError, match="Noise on squared differences needs a clip"):
         learn(PPGL(noise=1.0), signals)

@@ -12,6 +12,7 @@ PRIVATE = {"epsilon": 4.0, "clip": 20.0, "seed": 0}
 LEARNERS = {
     "once": GraphLearner(**PRIVATE),
     "rounds": GraphLearner(**PRIVATE, release="rounds", rounds=9, K=1, beta=0.1, rho=0.1, lam=0.01),
+    "gram": GraphLearner(epsilon=4.0, seed=0),
     "igl": GraphLearner("igl"),
     "fedavg": GraphLearner("fedavg"),
 }
@@ -73,4 +74,8 @@ def test_objective_and_residual_are_hidden_with_noise_in_rounds(visit, pages):
 def test_the_privacy_statement_is_about_signals(pages):
     text = (pages / "once.html").read_text(encoding="utf-8")
     assert "One signal: its content. The number of signals is not hidden." in text
+    assert "The clip bound is public." in text
+    gram = (pages / "gram.html").read_text(encoding="utf-8")
+    assert "the Gram matrix of its signals" in gram
+    assert "The clip bound is public." not in gram
     assert "One record" not in text

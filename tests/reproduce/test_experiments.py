@@ -73,7 +73,17 @@ def test_tuning_on_a_users_file_keeps_neighbours_neighbours(tiny, tmp_path, opti
         ("partpsp", ("figure2", "figure3", "figure4", "table2", "table2-resnet18", "table2-vit", "table3", "table4")),
         ("flagship", ("fashion-mnist", "mnist", "dirichlet", "failures", "cifar10", "tables", "methods")),
         ("lt-admm-dp", ("data", "figure1", "table1")),
-        ("ppgl", (*(f"table{k}" for k in range(1, 7)), "table4-steps", "figure3", "figure4", "figure5")),
+        (
+            "ppgl",
+            (
+                *(f"table{k}" for k in range(1, 7)),
+                "table4-steps",
+                "private-statistics",
+                "figure3",
+                "figure4",
+                "figure5",
+            ),
+        ),
         (
             "dp-norm",
             (

@@ -112,11 +112,16 @@ def test_noise_is_calibrated_for_each_site(three_sites, tmp_path):
         assert (part.ledger.budget.epsilon, part.ledger.durable) == (2.0, True)
 
 
-def test_sites_give_the_graphs_of_the_simulation(tmp_path):
-    parts = build_all(create_small_network(tmp_path / "net", GRAPH, noise_seed=2))
+@pytest.mark.parametrize(("clip", "statistic"), [(20.0, "differences"), (None, "gram")])
+def test_sites_give_the_graphs_of_the_simulation(tmp_path, clip, statistic):
+    files = create_small_network(tmp_path / "net", GRAPH, noise_seed=2)
+    algorithm = {key: value for key, value in GRAPH["algorithm"].items() if key != "clip" or clip is not None}
+    change_toml(files.network, algorithm=algorithm)
+    parts = build_all(files)
+    assert {part.config.algorithm.parameters["statistic"] for part in parts} == {statistic}
     data = synthetic.rbf(clients=3, signals=500, seed=2)
-    task = Signals(data.signals, clip=20.0, noise=Noise.from_seed(2))
-    method = PPGL(beta=0.1, rho=1.0, lam=0.1, rounds=5).with_privacy(2.0, 1e-5)
+    task = Signals(data.signals, clip=clip, noise=Noise.from_seed(2))
+    method = PPGL(beta=0.1, rho=1.0, lam=0.1, rounds=5, statistic=statistic).with_privacy(2.0, 1e-5)
     simulated = GraphLearningRun(task, method, Simulated(parts[0].graph), quiet=True).go()
 
     def host(network):
@@ -232,7 +237,9 @@ def test_invalid_networks_are_refused(node, network_changes, node_changes, error
 @pytest.mark.parametrize(
     ("algorithm", "network_changes", "error"),
     [
-        ({"clip": None}, {}, "Noise needs a clip: set clip"),
+        ({"clip": None, "statistic": "differences"}, {}, "Noise on squared differences needs a clip: set clip"),
+        ({"statistic": "gram"}, {}, 'clip = 20 has no effect with statistic = "gram"'),
+        ({"statistic": "mean"}, {}, "statistic = 'mean' should be 'gram' or 'differences'"),
         ({"clip": "much"}, {}, "clip = 'much' must be a number"),
         ({"beta": None}, {}, "algorithm ppgl requires values for: beta"),
         ({"rho": None, "lam": None}, {}, "requires values for: rho, lam"),

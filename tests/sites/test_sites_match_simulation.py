@@ -65,8 +65,9 @@ def test_models_equal_those_of_the_simulation(tmp_path, case):
     assert epsilons == [None] * SITES if expected is None else max(epsilons) == pytest.approx(expected, rel=1e-9)
 
 
-def test_learned_graph_equals_that_of_the_simulation(tmp_path):
-    algorithm = {"name": "ppgl", "beta": 0.2, "rho": 1.0, "lam": 0.05, "clip": 20.0}
+@pytest.mark.parametrize(("clip", "statistic"), [(20.0, "differences"), (None, "gram")])
+def test_learned_graph_equals_that_of_the_simulation(tmp_path, clip, statistic):
+    algorithm = {"name": "ppgl", "beta": 0.2, "rho": 1.0, "lam": 0.05, **({} if clip is None else {"clip": clip})}
     privacy = {"epsilon": 2.0, "delta": 1e-5}
     changes = {"algorithm": algorithm, "privacy": privacy, "rounds": 20, "graph": {"name": "complete", "nodes": SITES}}
     table = {key: value for key, value in BASE.items() if key not in ("data", "model", "batch", "evaluate_every")}
@@ -74,8 +75,8 @@ def test_learned_graph_equals_that_of_the_simulation(tmp_path):
     nodes = [create_node(file) for file in files]
     run_nodes(nodes)
     signals = [np.load(file.parent / "records.npz")["signals"] for file in files]
-    method = PPGL(beta=0.2, rho=1.0, lam=0.05, rounds=20)
-    learner = GraphLearner(method, epsilon=2.0, clip=20.0, seed=3).fit(signals)
+    method = PPGL(beta=0.2, rho=1.0, lam=0.05, rounds=20, statistic=statistic)
+    learner = GraphLearner(method, epsilon=2.0, clip=clip, seed=3).fit(signals)
     graphs = torch.cat([node.run.graphs for node in nodes])
     assert learner.run_.graphs.abs().max() > 1e-3
     torch.testing.assert_close(graphs, learner.run_.graphs, rtol=0, atol=1e-6)

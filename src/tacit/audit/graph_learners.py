@@ -21,7 +21,7 @@ from tacit.audit.results import TrialsAudit
 from tacit.errors import TacitError
 from tacit.graph_learning import GraphLearningRun, GraphMethod, GraphObserver, Signals, graph_methods, pair_vertices
 from tacit.graphs import ring
-from tacit.privacy import Noise
+from tacit.privacy import Bounded, Noise
 from tacit.runs import apply_settings
 
 _VERTICES = 16
@@ -66,10 +66,17 @@ class ClientRecordingNetwork(RecordingNetwork):
 class ReplicatedSignals(Signals):
     """The signals of a few clients, assigned to many: client i has those of client `rows[i]`."""
 
-    def __init__(self, signals: list[Array], rows: npt.NDArray[np.int64], clip: float, noise: Noise) -> None:
+    def __init__(self, signals: list[Array], rows: npt.NDArray[np.int64], clip: float | None, noise: Noise) -> None:
         super().__init__(signals, clip=clip, noise=noise)
+        self._few, self._rows = Signals(signals), torch.from_numpy(rows)
         self.nodes, self.sizes, self._z = np.arange(len(rows)), self.sizes[rows], self._z[rows]
         self.clients = [self.clients[row] for row in rows]
+
+    def gram(self, step: int) -> Bounded:
+        few = self._few.with_new_ledger().gram(step)
+        assert few.sensitivity is not None
+        self.ledger.open(step, few.purpose)
+        return self.bounded(few.use_locally()[self._rows], few.sensitivity[self._rows], step, few.purpose)
 
 
 class _ProgressObserver(GraphObserver):
@@ -84,7 +91,8 @@ def canary_signals(learner: GraphMethod[Any]) -> Array:
     """Two signals (2, d) that replace each other: the worst case for what the learner releases.
 
     Squared differences are never negative, so two signals are at most orthogonal, each of norm C. Peaks at two
-    vertices share one pair: z̄ moves by √(1 − 1/(d − 1)) of the proven √2 C/N. If clients solve their problems exactly
+    vertices share one pair: z̄ moves by √(1 − 1/(d − 1)) of the proven √2 C/N. Centred and scaled to norm 1, they move a
+    Gram matrix by √(1 − 1/(d − 1)²) of the proven √2. If clients solve their problems exactly
     and release the solution, such peaks have almost no effect, because degrees hardly change. There, two signals that
     split the vertices into halves are used. They share half of their pairs and all degrees, so that only κ holds the
     graph, and it moves by √½ of √2 C/(κN).
@@ -115,7 +123,7 @@ def audit_graph_learner(
         learner: The graph learner.
         epsilon: The ε to calibrate the noise for; None: the learner has its own noise.
         delta: δ of the guarantee.
-        clip: The clip bound C of a signal's squared differences.
+        clip: The clip bound C of a signal's squared differences; not used with `statistic="gram"`.
         trials: Number of attacked clients, half of them with either canary.
         rounds: Number of rounds to attack.
         confidence: Confidence of the lower bounds.
@@ -135,7 +143,8 @@ def audit_graph_learner(
     canaries = canary_signals(learner)
     rows = np.concatenate([included, np.zeros(_OTHER_CLIENTS)]).astype(np.int64)
     signals = _client_signals(canaries, clip, float(np.max(learner.noise)))
-    task = ReplicatedSignals(signals, rows, clip, Noise.from_seed(seed))
+    bound = clip if learner.statistic == "differences" else None
+    task = ReplicatedSignals(signals, rows, bound, Noise.from_seed(seed))
     network = ClientRecordingNetwork(trials, _pair_groups(canaries))
     run = _record_run(task, learner, network, delta, progress)
     scores, spent = score_transcripts(network.transcripts(), included), run.privacy
@@ -165,7 +174,7 @@ def audit_named_learner(name: str, settings: Iterable[str], **options: Any) -> T
     for key, value in given.items():
         if key not in accepted:
             raise TacitError(f"{learner.title} has no parameter {key}; accepted: {', '.join(accepted)}")
-        if key != "release" and not isinstance(value, int | float):
+        if key not in ("release", "statistic") and not isinstance(value, int | float):
             raise TacitError(f"{key} must be a number, got {value}")
     audit_settings = {key: given.pop(key) for key in _AUDIT_SETTINGS if key in given}
     return audit_graph_learner(learner(**given), **audit_settings, **options)

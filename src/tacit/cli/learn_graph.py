@@ -18,12 +18,21 @@ if TYPE_CHECKING:
     from tacit.graph_learning import ClientSignals, GraphLearner
     from tacit.privacy import Privacy
 
+_EXAMPLE_CLIP = 20.0
+
 
 class ReleaseMode(StrEnum):
-    """What is released with noise: the mean squared differences once, or the graphs of every round."""
+    """What is released with noise: each client's statistic once, or the graphs of every round."""
 
     ONCE = "once"
     ROUNDS = "rounds"
+
+
+class StatisticChoice(StrEnum):
+    """What a client computes from its signals: the Gram matrix of unit signals, or mean squared differences."""
+
+    GRAM = "gram"
+    DIFFERENCES = "differences"
 
 
 # The types and help texts of the options, apart from the command to keep it short.
@@ -37,7 +46,15 @@ _Delta = Annotated[float, typer.Option(help="δ of the guarantee.")]
 _Clip = Annotated[
     float | None,
     typer.Option(
-        help="Bound on the norm of a signal's squared differences. Required with --epsilon (the example uses 20)."
+        help="Bound on the norm of a signal's squared differences. With --epsilon, required for "
+        "--statistic differences and --release rounds (the example uses 20)."
+    ),
+]
+_Statistic = Annotated[
+    StatisticChoice | None,
+    typer.Option(
+        help="What a client computes from its signals. Default: gram with --epsilon, one release and no --clip; "
+        "otherwise differences."
     ),
 ]
 _Release = Annotated[
@@ -80,6 +97,7 @@ def learn_graph(
     delta: _Delta = 1e-5,
     clip: _Clip = None,
     release: _Release = ReleaseMode.ONCE,
+    statistic: _Statistic = None,
     local_steps: _LocalSteps = None,
     rounds: _Rounds = None,
     beta: _Beta = None,
@@ -97,7 +115,7 @@ def learn_graph(
     from tacit.graph_learning import GraphLearner
     from tacit.runs import storage
 
-    clients, clip = _clients(files, clip)
+    clients, clip = _clients(files, clip, _uses_differences(statistic, epsilon, release))
     options: dict[str, Any] = {"K": local_steps} if rounds is None else {"K": local_steps, "rounds": rounds}
     learner = GraphLearner(
         method,
@@ -108,6 +126,7 @@ def learn_graph(
         delta=delta,
         clip=clip,
         release=release.value,
+        statistic=statistic.value if statistic else None,
         seed=seed,
         neighbours=neighbours,
         population=population,
@@ -117,23 +136,29 @@ def learn_graph(
     out = out_dir or storage.unused_folder(Path("graphs"), files[0].stem if files else "example")
     warn_if_weak(epsilon)
     page = _learn(learner, clients, out)
-    if as_json:
-        print_json({**learner.run_.result(), "parameters": learner.parameters_, "out": str(out)})
-    else:
-        _print_result(learner, out, page, verbose)
+    (_print_json_result if as_json else _print_result)(learner, out, page, verbose)
     if learner.run_.interrupted:
         raise typer.Exit(INTERRUPTED)
 
 
-def _clients(files: list[Path] | None, clip: float | None) -> tuple[ClientSignals, float | None]:
-    """Return the signals in the files, or those of the example with its clip."""
+def _uses_differences(statistic: StatisticChoice | None, epsilon: float | None, release: ReleaseMode) -> bool:
+    """Return whether a run without a clip uses squared differences."""
+    from tacit.graph_learning import default_statistic
+
+    default = default_statistic(private=epsilon is not None, release=release.value, clip=None)
+    return (statistic or default) == "differences"
+
+
+def _clients(files: list[Path] | None, clip: float | None, differences: bool) -> tuple[ClientSignals, float | None]:
+    """Return the signals in the files, or those of the example, which has a clip for squared differences."""
     from tacit.graph_learning import ClientSignals, read_clients, synthetic
 
     if files:
         return read_clients(files), clip
     data = synthetic.rbf(clients=5, signals=500, seed=0)
     err.print("No files given: using synthetic signals of 5 clients, 500 each, on 20 vertices.", highlight=False)
-    return ClientSignals(data.signals, [f"client-{i}" for i in range(5)], None), 20.0 if clip is None else clip
+    clients = ClientSignals(data.signals, [f"client-{i}" for i in range(5)], None)
+    return clients, _EXAMPLE_CLIP if clip is None and differences else clip
 
 
 def _learn(learner: GraphLearner, clients: ClientSignals, out: Path) -> Path | None:
@@ -171,6 +196,10 @@ def _learn(learner: GraphLearner, clients: ClientSignals, out: Path) -> Path | N
         write_graph(learner.to_networkx(i, clients.vertices), out, name)
     storage.write_json(out / "result.json", {**learner.run_.result(), "parameters": learner.parameters_})
     return write_if_installed(write_graph_page, learner, out / REPORT_FILE, clients.names, clients.vertices)
+
+
+def _print_json_result(learner: GraphLearner, out: Path, page: Path | None, verbose: bool) -> None:
+    print_json({**learner.run_.result(), "parameters": learner.parameters_, "out": str(out)})
 
 
 def _print_result(learner: GraphLearner, out: Path, page: Path | None, verbose: bool) -> None:

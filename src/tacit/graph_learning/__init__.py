@@ -15,6 +15,7 @@ from tacit.graph_learning.run import GraphLearningRun
 from tacit.graph_learning.score_metrics import GraphScore
 from tacit.graph_learning.sensitivity import classical_noise_multiplier
 from tacit.graph_learning.signals import CLIP_KEY, Signals
+from tacit.graph_learning.statistic import StatisticName, default_statistic
 from tacit.graph_learning.triangle import pair_vertices
 from tacit.registry import discover
 
@@ -33,9 +34,11 @@ __all__ = [
     "ProblemParameters",
     "SearchResult",
     "Signals",
+    "StatisticName",
     "classical_noise_multiplier",
     "data",
     "default_parameters",
+    "default_statistic",
     "f1_against",
     "graph_methods",
     "grid_search",

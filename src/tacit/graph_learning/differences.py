@@ -35,7 +35,7 @@ def mean_differences(x: Array, clip: float | None = None) -> Array:
 
     With a clip it is finite for all finite signals. Without one it is infinite or NaN if squares overflow.
     """
-    v, exponent = _normalised(x)
+    v, exponent = centred_signals(x)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         scale = np.ldexp(1.0, 2 * exponent)
         if clip is not None:
@@ -59,7 +59,7 @@ def mean_rounding_error(n: int) -> float:
 
 def exceeds_clip(x: Array, clip: float) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Return for each signal whether its squared differences are longer than `clip`, (N,)."""
-    v, exponent = _normalised(x)
+    v, exponent = centred_signals(x)
     with np.errstate(over="ignore", divide="ignore"):
         return np.asarray(np.ldexp(1.0, 2 * exponent) > clip / _norm_bounds(v))
 
@@ -69,7 +69,7 @@ def is_constant(x: Array) -> bool:
     return bool((np.ptp(_scaled(x)[0], axis=1) <= 1e-12).all())
 
 
-def _normalised(x: Array) -> tuple[Array, np.ndarray[tuple[int], np.dtype[np.int32]]]:
+def centred_signals(x: Array) -> tuple[Array, np.ndarray[tuple[int], np.dtype[np.int32]]]:
     """Return v (N, d) and g (N,) with x_i − mean x = v_i 2^g and max |v_i| in [½, 1), or v = 0 and g = 0.
 
     One subtraction of the mean leaves a rounded remainder if values are far from 0. Therefore it is subtracted twice.

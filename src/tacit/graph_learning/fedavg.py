@@ -15,7 +15,7 @@ from tacit.errors import TacitError
 from tacit.graph_learning.method import GraphMethod, graph_methods
 from tacit.graph_learning.privacy_plan import GraphPrivacyPlan
 from tacit.graph_learning.problem import ClientProblem
-from tacit.graph_learning.signals import Z_PURPOSE, Signals
+from tacit.graph_learning.signals import Signals
 from tacit.graph_learning.solver import solve
 from tacit.graphs import Graph
 from tacit.networks import Network
@@ -39,7 +39,7 @@ class FedAvg(GraphMethod[FedAvgState]):
 
     In every round the clients start from the common graph, take K steps on their own problem (7), and average their
     graphs, weighted by N_i. If clients differ and K > 1, this converges near the minimum of (31), not to it. With
-    K = None the clients average their z̄ once instead, and (31) is solved exactly.
+    K = None the clients average their z once instead, and (31) is solved exactly.
     """
 
     title: ClassVar[str] = "FedAvg"
@@ -58,7 +58,7 @@ class FedAvg(GraphMethod[FedAvgState]):
         if self.K is not None:
             return super().prepare_z(task)
         self.check(task)
-        return self.privacy.mechanism(task.nodes).release(task.mean(0))  # z̄ leaves the client, with or without noise
+        return self.release_z(task)  # it leaves the client, with or without noise
 
     def start(self, task: Signals, graph: Graph, z: Tensor | None = None) -> FedAvgState:
         z = self.prepare_z(task) if z is None else z
@@ -111,11 +111,11 @@ class FedAvg(GraphMethod[FedAvgState]):
 
 @dataclass(frozen=True)
 class FedAvgPrivacy(GraphPrivacyPlan):
-    """With K = None, one release of z̄ in round 0; else the releases of the base class."""
+    """With K = None, one release of the statistic in round 0; else the releases of the base class."""
 
     method: FedAvg
 
     def releases(self, t: int, nodes: Nodes, sampling: Sampling) -> Iterable[Release]:
         if self.method.K is not None:
             return super().releases(t, nodes, sampling)
-        return (Release(0, Z_PURPOSE, self.mechanism(nodes), sampling),) if t == 0 else ()
+        return (Release(0, self.purpose, self.mechanism(nodes), sampling),) if t == 0 else ()

@@ -36,8 +36,8 @@ class IGLState:
 class IGL(GraphMethod[IGLState]):
     """Independent graph learning: each client solves problem (7) by itself. No messages are sent.
 
-    Without noise the graphs must stay with their clients: no ε covers the publication of a graph. With noise, z̄ is
-    released once, and all graphs are post-processing of it.
+    Without noise the graphs must stay with their clients: no ε covers the publication of a graph. With noise, the
+    statistic is released once, and all graphs are post-processing of it.
     """
 
     title: ClassVar[str] = "IGL"
@@ -89,7 +89,7 @@ class IGL(GraphMethod[IGLState]):
 
 @dataclass(frozen=True)
 class IGLPrivacy(GraphPrivacyPlan):
-    """With noise, one release of z̄. Without noise nothing is released, but the graphs are not private."""
+    """With noise, one release of the statistic. Without noise nothing is released, but the graphs are not private."""
 
     method: IGL
 

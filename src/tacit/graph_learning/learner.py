@@ -17,6 +17,7 @@ from tacit.graph_learning.observer import GraphObserver
 from tacit.graph_learning.records import reserve_signals
 from tacit.graph_learning.run import GraphLearningRun
 from tacit.graph_learning.signals import Signals
+from tacit.graph_learning.statistic import StatisticName, default_statistic
 from tacit.graph_learning.triangle import vertex_count
 from tacit.graphs import Graph, complete
 from tacit.networks import Simulated
@@ -28,8 +29,8 @@ EDGE_THRESHOLD = 1e-4  # relative to the largest weight of the graph; a pair bel
 class GraphLearner:
     """Learn a graph for each client, and a consensus of all, from signals that stay with the clients.
 
-    Without `epsilon` nothing is private. With `epsilon` and `clip`, (ε, δ) is guaranteed for every signal, against
-    anyone who sees all messages and all learned graphs.
+    Without `epsilon` nothing is private. With `epsilon`, (ε, δ) is guaranteed for every signal, against anyone who sees
+    all messages and all learned graphs.
 
     Args:
         method: The name of a method ("ppgl", "igl" or "fedavg"), or a `GraphMethod`.
@@ -38,8 +39,11 @@ class GraphLearner:
         lam: λ, the weight of the sparsity of the consensus.
         epsilon: The ε to guarantee for every signal; None for no privacy.
         delta: The δ of the guarantee.
-        clip: A bound on the norm of a signal's squared differences. Choose it without looking at the signals.
-        release: "once" adds noise to z̄ once, "rounds" to the graphs of every round (see `GraphMethod`).
+        clip: A bound on the norm of a signal's squared differences. Noise on them needs it. Choose it without looking
+            at the signals.
+        release: "once" adds noise to each client's statistic once, "rounds" to the graphs of every round.
+        statistic: "gram" or "differences" (see `GraphMethod`). By default "gram" if noise is added once and there is no
+            clip, and "differences" otherwise.
         graph: Which clients communicate; by default all with all. A star has a server.
         seed: Derives the noise from this seed, which is a simulation; by default noise comes from the operating system.
         tolerance: The tolerance of the convergence test.
@@ -63,7 +67,7 @@ class GraphLearner:
     Example:
         >>> from tacit.graph_learning import synthetic
         >>> data = synthetic.rbf(clients=3, signals=100, seed=0)
-        >>> learner = GraphLearner(epsilon=2.0, clip=20.0, seed=0).fit(data.signals)
+        >>> learner = GraphLearner(epsilon=2.0, seed=0).fit(data.signals)
         >>> learner.graphs_.shape, learner.consensus_.shape, learner.privacy_.guaranteed <= 2.0
         ((3, 20, 20), (20, 20), True)
         >>> learner.to_networkx().number_of_nodes()
@@ -81,6 +85,7 @@ class GraphLearner:
         delta: float = 1e-5,
         clip: float | None = None,
         release: Literal["once", "rounds"] = "once",
+        statistic: StatisticName | None = None,
         graph: Graph | None = None,
         seed: int | None = None,
         tolerance: float = 1e-6,
@@ -90,7 +95,8 @@ class GraphLearner:
         **parameters: Any,
     ) -> None:
         self.method, self.beta, self.rho, self.lam = method, beta, rho, lam
-        self.epsilon, self.delta, self.clip, self.release = epsilon, delta, clip, release
+        self.epsilon, self.delta, self.clip = epsilon, delta, clip
+        self.release, self.statistic = release, statistic
         self.graph, self.seed, self.tolerance = graph, seed, tolerance
         self.neighbours, self.parameters = neighbours, parameters
         self.population, self.population_budget = population, population_budget
@@ -168,8 +174,9 @@ class GraphLearner:
         if isinstance(self.method, GraphMethod):
             method = self.method
             ignored = [key for key in ("beta", "rho", "lam") if getattr(self, key) is not None] + list(self.parameters)
-            if ignored or self.release != "once":
-                raise TacitError(f"Set {(*ignored, 'release')[0]} in the GraphMethod, not in the GraphLearner")
+            ignored += ["release"] * (self.release != "once") + ["statistic"] * (self.statistic is not None)
+            if ignored:
+                raise TacitError(f"Set {ignored[0]} in the GraphMethod, not in the GraphLearner")
         else:
             method, missing = self._named_method(graph_methods[self.method])
         if self.epsilon is None:
@@ -186,7 +193,9 @@ class GraphLearner:
         if wrong:
             raise TacitError(f"{kind.title} has no parameter {wrong[0]}; its parameters are {', '.join(known)}")
         missing = [key for key in ProblemParameters._fields if key in known and key not in given]
-        return kind(release=self.release, **given), missing
+        private = self.epsilon is not None or given.get("noise") is not None
+        statistic = self.statistic or default_statistic(private=private, release=self.release, clip=self.clip)
+        return kind(release=self.release, statistic=statistic, **given), missing
 
 
 def matrices(w: npt.ArrayLike) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, get_args
 
 import torch
 from torch import Tensor
@@ -16,10 +16,11 @@ from tacit.graph_learning.private_solver import solution_bound, solution_sensiti
 from tacit.graph_learning.problem import ClientProblem, floors, row_means
 from tacit.graph_learning.sensitivity import iterate_sensitivity
 from tacit.graph_learning.signals import Signals
+from tacit.graph_learning.statistic import StatisticName, check_statistic, gram_differences
 from tacit.graph_learning.triangle import vertex_count
 from tacit.graphs import Graph
 from tacit.networks import Network
-from tacit.privacy import Array, epsilon_to_mu
+from tacit.privacy import Array, Bounded, epsilon_to_mu
 from tacit.registry import Registry
 
 S = TypeVar("S")
@@ -43,8 +44,10 @@ class GraphMethod(ABC, Generic[S]):
         momentum: ξ, the momentum of the local steps.
         initial: The initial weight of every pair, or None to derive it from the parameters.
         rounds: T. If rounds cost no privacy, this is the maximum, and a run stops as soon as it has converged.
-        release: What is released with noise. "once": each client's z̄, once, with the whole budget; local steps, rounds
-            and graphs are then post-processing. "rounds": each client's graph in every round, as in the paper.
+        release: What is released with noise. "once": each client's statistic, once, with the whole budget; local steps,
+            rounds and graphs are then post-processing. "rounds": each client's graph in every round, as in the paper.
+        statistic: What a client computes from its signals. "differences": z̄, the mean squared differences, as in the
+            paper; noise needs a clip. "gram": the Gram matrix of its signals, each scaled to norm 1.
         noise: The noise multiplier, one for all clients or one per client id. None: no noise and no privacy.
     """
 
@@ -60,6 +63,7 @@ class GraphMethod(ABC, Generic[S]):
     initial: float | None = None
     rounds: int = 1000
     release: Literal["once", "rounds"] = "once"
+    statistic: StatisticName = "differences"
     noise: float | Array | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -72,6 +76,9 @@ class GraphMethod(ABC, Generic[S]):
         self._require("momentum", 0 <= self.momentum < 1, "in [0, 1)")
         self._require("rounds", self.rounds >= 1, "at least 1")
         self._require("release", self.release in ("once", "rounds"), '"once" or "rounds"')
+        self._require("statistic", self.statistic in get_args(StatisticName), '"gram" or "differences"')
+        once = self.statistic == "differences" or self.release == "once"
+        self._require("statistic", once, '"differences" if release = "rounds"')
 
     def _require(self, key: str, holds: bool, accepted: str) -> None:
         if not holds:
@@ -135,25 +142,30 @@ class GraphMethod(ABC, Generic[S]):
 
     def check(self, task: Signals, graph: Graph | None = None) -> None:
         """Raise a `TacitError` if the method cannot run on this task and graph. Called before anything is released."""
-        if self.noise is not None and task.clip is None:
-            raise TacitError(
-                "Noise needs a clip: set clip, a bound on the norm of a signal's squared differences. "
-                "Choose it without looking at the signals"
-            )
+        check_statistic(self.statistic, self.noise is not None, task.clip, task.sizes)
         if self.noise is None:
             task.require_variation()
 
     def prepare_z(self, task: Signals) -> Tensor:
         """Return the z (n, p) that the rounds use.
 
-        With `release="once"` and noise this releases z̄. Otherwise it is z̄ itself, which then stays inside the client.
-        No entry of z̄ is negative. Entries that the noise makes negative are set to 0, which can only reduce the error.
+        With `release="once"` and noise this releases the statistic. Otherwise z stays inside the client. No entry of an
+        exact z is negative. Entries that the noise makes negative are set to 0, which can only reduce the error.
         """
         self.check(task)
-        z = task.mean(0)
         if self.noise is not None and self.release == "once":
-            return self.privacy.mechanism(task.nodes).release(z).clamp_(min=0)
-        return z.use_locally()
+            return self.release_z(task).clamp_(min=0)
+        return self._as_z(self._statistic(task).use_locally(), task)
+
+    def release_z(self, task: Signals) -> Tensor:
+        """Release every client's statistic with the method's mechanism. Return the z (n, p) computed from it."""
+        return self._as_z(self.privacy.mechanism(task.nodes).release(self._statistic(task)), task)
+
+    def _statistic(self, task: Signals) -> Bounded:
+        return task.gram(0) if self.statistic == "gram" else task.mean(0)
+
+    def _as_z(self, value: Tensor, task: Signals) -> Tensor:
+        return gram_differences(value, task.sizes) if self.statistic == "gram" else value
 
     def client_problem(
         self, z: Tensor, pull: Tensor, con: Tensor, row_mean_bound: float | None = None

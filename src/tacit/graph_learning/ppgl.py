@@ -69,9 +69,9 @@ class PPGL(GraphMethod[PPGLState]):
         gamma_epsilon: ε_γ.
 
     Privacy:
-        `release="once"` is one Gaussian release of z̄ with sensitivity √2 C/N_i (see `Signals`). `release="rounds"` is T
-        Gaussian releases of graphs with the sensitivity that `iterate_sensitivity` or, for exact solutions,
-        `solution_sensitivity` proves. Both are
+        `release="once"` is one Gaussian release of z̄ with sensitivity √2 C/N_i (see `Signals`), or of a Gram matrix
+        with sensitivity √2 (see `bounded_gram`). `release="rounds"` is T Gaussian releases of graphs with the
+        sensitivity that `iterate_sensitivity` or, for exact solutions, `solution_sensitivity` proves. All are
         (√releases/noise)-GDP. With K = 1, the T graphs reveal no more than T noisy z̄ would, and those no more than
         their mean, which is one z̄ with √T times less noise. At the same ε, "once" therefore gives the rounds a z that
         is at least as accurate.
@@ -167,7 +167,7 @@ class PPGL(GraphMethod[PPGLState]):
 
 @dataclass(frozen=True)
 class PPGLPrivacy(GraphPrivacyPlan):
-    """One release of z̄, or one graph per round."""
+    """One release of the statistic, or one graph per round."""
 
     method: PPGL
 
@@ -176,7 +176,8 @@ class PPGLPrivacy(GraphPrivacyPlan):
         if self.method.noise is None:
             return ()
         if self.method.release == "once":
-            return ("Each client's graph is computed from its noisy release, so it is as private as the consensus.",)
+            own = "Each client's graph is computed from its noisy release, so it is as private as the consensus."
+            return (*super().notes, own)
         return ("Each client's graph is the one that it sent, with its noise.",)
 
     def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from tacit.algorithms import Nodes, select_nodes
-from tacit.graph_learning.signals import Z_PURPOSE
+from tacit.graph_learning.statistic import PURPOSES, RELEASED
 from tacit.privacy import Exact, Gaussian, Mechanism, Release, Sampling
 
 if TYPE_CHECKING:
@@ -34,9 +34,16 @@ class GraphPrivacyPlan:
     adversary: ClassVar[str] = "an observer of every message and every learned graph"
 
     @property
+    def purpose(self) -> str:
+        """The name of the statistic in the ledger."""
+        return PURPOSES[self.method.statistic]
+
+    @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences that belong to every statement about the method's privacy."""
-        return ()
+        """Sentences that belong to every statement about the method's privacy: what is released with noise, once."""
+        if self.method.noise is None or self.method.release != "once":
+            return ()
+        return (f"A client releases, once and with noise, {RELEASED[self.method.statistic]}.",)
 
     @property
     def unprotected_reason(self) -> str | None:
@@ -55,7 +62,7 @@ class GraphPrivacyPlan:
         """Return what the given clients release in round t."""
         if self.method.release == "rounds" or self.method.noise is None:
             return (Release(t, GRAPH_PURPOSE, self.mechanism(nodes), sampling),)
-        return (Release(0, Z_PURPOSE, self.mechanism(nodes), sampling),) if t == 0 else ()
+        return (Release(0, self.purpose, self.mechanism(nodes), sampling),) if t == 0 else ()
 
     def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
         """Return the ε that the paper's formula claims after `rounds` rounds; None if the paper claims none."""

@@ -1,4 +1,4 @@
-"""The clients' private signals. Methods use them only through z̄, the mean squared differences, and its sensitivity."""
+"""The clients' private signals. Methods use them only through two statistics with proven sensitivities."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from torch import Tensor
 
 from tacit.errors import TacitError
 from tacit.graph_learning.differences import exceeds_clip, is_constant, mean_differences, mean_rounding_error
+from tacit.graph_learning.statistic import PURPOSES, bounded_gram, gram_differences
+from tacit.graph_learning.tables import checked_tables
 from tacit.graph_learning.triangle import pair_count
 from tacit.privacy import Array, Bounded, Ledger, Noise, ReleaseContext, Sampling
 
-Z_PURPOSE = "mean of squared differences"
 CLIP_KEY = "clip"  # a key of [algorithm] that is a parameter of `Signals`, not of the method
 _LARGEST_CLIP = 1e100  # beyond it, or below its inverse, noise would overflow or underflow
 
@@ -25,11 +26,13 @@ class Signals:
     """The signals of every hosted client: tables (N_i, d) with one row per signal and one column per vertex.
 
     A signal x enters as its squared differences z = ((x_i − x_j)²) over all pairs of vertices, scaled down to norm
-    C = `clip` if they are longer. A client's data enter as z̄, the mean of its z (Eqs 5, 9).
+    C = `clip` if they are longer. A client's data enter as z̄, the mean of its z (Eqs 5, 9). They can also enter as the
+    Gram matrix of unit signals (`tacit.graph_learning.statistic`), without a clip.
 
     Args:
         signals: One table per client. Clients may have different numbers of signals N_i.
-        clip: C, or None for no clipping. Needed for privacy; choose it without looking at the signals.
+        clip: C, or None for no clipping. Noise on squared differences needs it. Choose it without looking at the
+            signals.
         noise: The source of noise; by default secret noise from the operating system. `Noise.from_seed` makes a
             simulation, which protects nobody.
         ledger: The ledger that records the releases; by default a new one in memory.
@@ -66,19 +69,10 @@ class Signals:
         nodes: npt.NDArray[np.int64] | None = None,
     ) -> None:
         self.nodes = np.arange(len(signals)) if nodes is None else nodes
-        if len(self.nodes) == 0:
-            raise TacitError("No signals: give those of at least one client")
-        self.clients = [_checked(x, int(node)) for x, node in zip(signals, self.nodes, strict=True)]
-        counts = [x.shape[1] for x in self.clients]
-        if len(set(counts)) > 1:
-            other = next(i for i, count in enumerate(counts) if count != counts[0])
-            raise TacitError(
-                "All clients need signals on the same vertices: "
-                f"client {self.nodes[0]} has {counts[0]}, client {self.nodes[other]} has {counts[other]}"
-            )
+        self.clients = checked_tables(signals, self.nodes)
         if clip is not None and not 1 / _LARGEST_CLIP <= clip <= _LARGEST_CLIP:
             raise TacitError(f"clip must be between {1 / _LARGEST_CLIP:g} and {_LARGEST_CLIP:g}, got {clip}")
-        self.clip, self.d = clip, counts[0]
+        self.clip, self.d = clip, self.clients[0].shape[1]
         self.sizes = np.array([len(x) for x in self.clients], np.int64)
         self.noise = noise or Noise.from_system()
         self.ledger = Ledger() if ledger is None else ledger
@@ -86,10 +80,11 @@ class Signals:
         self._released: list[Tensor] = []
 
     def without_records(self) -> Signals:
-        """Return the task as a method sees it: it has `mean` and `bounded`, but no signals."""
+        """Return the task as a method sees it: it has `mean`, `gram` and `bounded`, but no signals."""
         seen = copy.copy(self)
         del seen.__dict__["clients"], seen.__dict__["_z"]
         seen.mean = self.mean  # type: ignore[method-assign]
+        seen.gram = self.gram  # type: ignore[method-assign]
         seen.require_variation = self.require_variation  # type: ignore[method-assign]
         return seen
 
@@ -97,7 +92,7 @@ class Signals:
 
         def __getattr__(self, name: str) -> NoReturn:
             if name in ("clients", "_z"):
-                raise TacitError("A method has no access to the signals: use task.mean")
+                raise TacitError("A method has no access to the signals: use task.mean or task.gram")
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     @property
@@ -116,7 +111,7 @@ class Signals:
         return ReleaseContext(self.nodes, self.ledger, self.noise, self._note_release)
 
     def has_released(self, z: Tensor) -> bool:
-        """Whether z is a released mean of squared differences, with negative entries as they are or set to 0."""
+        """Whether z was released or computed from a release, with negative entries as they are or set to 0."""
         return any(torch.equal(z, known) or torch.equal(z, known.clamp(min=0)) for known in self._released)
 
     @property
@@ -160,12 +155,16 @@ class Signals:
                     f"Client {node}: every signal is constant over the vertices, so no graph can be learned"
                 )
 
-    def mean(self, step: int, purpose: str = Z_PURPOSE) -> Bounded:
+    def mean(self, step: int, purpose: str = PURPOSES["differences"]) -> Bounded:
         """Return z̄ of every client, (n, p). It can be released by a mechanism or used inside the client."""
         if self.clip is None and not bool(torch.isfinite(self._z).all()):  # without a clip nothing is private
             raise TacitError("The signals are too large: their squares overflow. Use other units, or set clip")
         self.ledger.open(step, purpose)
         return self.bounded(self._z.clone(), self.sensitivity, step, purpose)
+
+    def gram(self, step: int) -> Bounded:
+        """Return the Gram matrix of every client's unit signals, as a triangle; `gram_differences` makes a z of it."""
+        return bounded_gram(self.clients, self.sampling.relation, step, self.release_context)
 
     def bounded(self, value: Tensor, sensitivity: Array | None, step: int, purpose: str) -> Bounded:
         """Return a value (n, …) computed from these signals together with its proven L2 sensitivity."""
@@ -189,8 +188,10 @@ class Signals:
         return Signals(chosen, clip=self.clip, noise=self._other_noise(), ledger=ledger, nodes=self.nodes[list(rows)])
 
     def _note_release(self, step: int, purpose: str, value: Tensor, scale: Array) -> None:
-        if purpose == Z_PURPOSE:
+        if purpose == PURPOSES["differences"]:
             self._released.append(value.clone())
+        elif purpose == PURPOSES["gram"]:
+            self._released.append(gram_differences(value, self.sizes))
 
     def _other_noise(self) -> Noise:
         return self.noise if self.noise.simulated else Noise.from_system()
@@ -199,27 +200,3 @@ class Signals:
     def _rounding(self) -> Array:
         """Bounds on the rounding errors of the clients' z̄, divided by C, (n,)."""
         return np.array([mean_rounding_error(int(n)) for n in self.sizes])
-
-
-def _checked(signals: npt.ArrayLike, client: int) -> Array:
-    try:
-        x = np.asarray(signals, np.float64)
-    except (TypeError, ValueError, OverflowError):  # the last one for integers beyond the largest float
-        raise TacitError(f"Client {client}: the signals are not a table of numbers with one row per signal") from None
-    if x.ndim != 2:
-        raise TacitError(
-            f"Client {client}: signals must be a table with one row per signal and one column per vertex, "
-            f"got {x.ndim} axes"
-        )
-    if x.shape[1] < 2:
-        raise TacitError(f"Client {client}: signals need at least 2 vertices, got {x.shape[1]}")
-    if len(x) < 2:
-        raise TacitError(f"Client {client} needs at least 2 signals, got {len(x)}")
-    bad = np.argwhere(~np.isfinite(x))
-    if len(bad):
-        row, column = bad[0]
-        raise TacitError(
-            f"Client {client}: the value in row {row}, column {column} (counted from 0) is missing or not finite. "
-            "Fill it in, or remove the signal"
-        )
-    return x

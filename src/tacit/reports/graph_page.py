@@ -96,10 +96,11 @@ def _limitations(learner: GraphLearner) -> list[str]:
     page = "This page shows the names of the clients and how many signals each has."
     if learner.method_.noise is None:
         return [page, "The graphs on this page are computed without noise: treat the page like the signals."]
+    clip = "The clip bound is public. It must not be derived from the signals."
     return [
         page,
         "The guarantee is for one signal. A person with k signals has up to k times this ε, at a larger δ.",
-        "The clip bound is public. It must not be derived from the signals.",
+        *([] if learner.clip is None else [clip]),
         several_runs_limitation(learner.privacy_, "signals"),
         "A client is protected by its own noise. A client that does not follow the method is not protected.",
     ]

@@ -23,6 +23,11 @@ from tacit.reproduce.graph_study import GraphStudy, LearnerSettings
 GraphScorer = Callable[[GraphLearningRun, LearnerSettings, float], dict[str, float]]
 _FIRST_SEARCH_SEED = 10_000  # seeds of the instances for the parameter search start here
 _SEARCH_TOLERANCE, _MEASUREMENT_TOLERANCE = 1e-2, 1e-4
+_SYNTHETIC: dict[str, Callable[..., synthetic.Synthetic]] = {
+    "rbf": synthetic.rbf,
+    "erdos-renyi": synthetic.erdos_renyi,
+    "barabasi-albert": synthetic.barabasi_albert,
+}
 _MASKS, _MASKED_VERTICES = 10, 7  # number of random masks, and vertices of ABIDE's 34 that each hides
 
 
@@ -75,7 +80,7 @@ class ErrorHistory(GraphObserver):
         self.rows: list[dict[str, float]] = []
 
     def on_round(self, run: GraphLearningRun) -> None:
-        if self._study.source.name != "rbf":
+        if self._study.source.name not in _SYNTHETIC:
             return
         local = self._study.learner.model_copy(update={"judged": "graphs", "client": None})
         row = {"round": float(run.t), "local_error": self._instance.score(run, local, 0.0)["relative_error"]}
@@ -94,7 +99,7 @@ def make_instance(study: GraphStudy, seed: int) -> StudyInstance:
     if source.name == "abide":
         brains = data.abide(seed)
         return StudyInstance(brains.signals, _reconstructions(brains, seed))
-    made = synthetic.rbf(source.vertices, source.clients, source.signals, q=source.q, seed=seed)
+    made = _SYNTHETIC[source.name](source.vertices, source.clients, source.signals, q=source.q, seed=seed)
     return StudyInstance(made.signals, _edges(made))
 
 

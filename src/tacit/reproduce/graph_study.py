@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from tacit.graph_learning import GraphMethod, classical_noise_multiplier, graph_methods
+from tacit.graph_learning import GraphMethod, StatisticName, classical_noise_multiplier, graph_methods
 from tacit.privacy import epsilon_to_mu
 from tacit.registry import invalid
 from tacit.runs import ConfigSection
@@ -17,9 +17,9 @@ _ROUNDING_MARGIN = 1 + 1e-8  # on the noise, so that rounding cannot push ε abo
 
 
 class SignalSource(ConfigSection):
-    """The signals: synthetic ones on random graphs (`synthetic.rbf`), or a real data set."""
+    """The signals: synthetic ones on random graphs (`tacit.graph_learning.synthetic`), or a real data set."""
 
-    name: Literal["rbf", "coil20", "abide"] = "rbf"
+    name: Literal["rbf", "erdos-renyi", "barabasi-albert", "coil20", "abide"] = "rbf"
     vertices: int = Field(default=20, ge=2)
     clients: int = Field(default=5, ge=1)
     signals: int | list[int] = 100
@@ -35,6 +35,7 @@ class LearnerSettings(ConfigSection):
     initial: float | None = None
     rounds: int = Field(default=300, ge=1)
     release: Literal["once", "rounds"] = "once"
+    statistic: StatisticName = "differences"
     judged: Literal["graphs", "consensus"] = "graphs"
     client: int | None = None
 
@@ -94,8 +95,11 @@ class GraphStudy(ConfigSection):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.budget is not None and self.clip is None:
-            raise ValueError("A budget needs a clip: set clip")
+        gram = self.learner.statistic == "gram"
+        if self.budget is not None and self.clip is None and not gram:
+            raise ValueError('A budget needs a clip: set clip, or learner.statistic to "gram"')
+        if self.clip is not None and gram:
+            raise ValueError("The Gram matrix needs no clip: remove clip, or set learner.statistic to differences")
         if self.learner.judged == "consensus" and self.learner.name == "igl":
             raise ValueError("IGL has no consensus: set learner.judged to graphs")
         self.method(self.search.beta[0], self.search.rho[0], self.search.lam[0])
@@ -120,7 +124,9 @@ class GraphStudy(ConfigSection):
 
     def method(self, beta: float, rho: float, lam: float) -> GraphMethod[Any]:
         """Return the method at a point of the grid, with its noise."""
-        asked: dict[str, Any] = self.learner.model_dump(include={"K", "step", "initial", "rounds", "release"})
+        asked: dict[str, Any] = self.learner.model_dump(
+            include={"K", "step", "initial", "rounds", "release", "statistic"}
+        )
         if self.learner.name == "ppgl":
             asked |= {"rho": rho, "lam": lam}
         method = graph_methods[self.learner.name](beta=beta, **asked)

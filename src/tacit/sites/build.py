@@ -31,7 +31,7 @@ from tacit.sites.pair_keys import PairKeyFile
 from tacit.sites.parts import GraphLearningParts, SiteParts, TrainingParts
 from tacit.sites.private_state import open_private_state
 from tacit.sites.records import load_records, wrong_format
-from tacit.sites.signals import build_graph_method, is_graph_learning, signal_clip, signal_sources
+from tacit.sites.signals import build_graph_method, is_graph_learning, signal_clip, signal_sources, with_statistic
 from tacit.sites.site_config import SiteConfig
 from tacit.sites.wire import MAX_SEQUENCE
 
@@ -102,6 +102,7 @@ def _training_parts(site: SiteConfig, config: Config) -> TrainingParts:
 
 def _graph_learning_parts(site: SiteConfig, config: Config) -> GraphLearningParts:
     privacy, network = config.privacy, site.network_config
+    config = config.model_copy(update={"algorithm": with_statistic(config.algorithm, privacy)})
     method = build_graph_method(config.algorithm, config.rounds, privacy)
     graph = build_graph(config.graph)
     table = np.asarray(signal_sources.build(site.data.name, site.data.parameters))

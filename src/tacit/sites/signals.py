@@ -8,7 +8,7 @@ from typing import Any
 import numpy.typing as npt
 
 from tacit.errors import TacitError
-from tacit.graph_learning import CLIP_KEY, GraphMethod, graph_methods, read_clients
+from tacit.graph_learning import CLIP_KEY, GraphMethod, default_statistic, graph_methods, read_clients
 from tacit.registry import Registry
 from tacit.runs import NamedPart, PrivacyTarget
 
@@ -24,6 +24,7 @@ def is_graph_learning(algorithm: NamedPart) -> bool:
 
 def build_graph_method(choice: NamedPart, rounds: int, privacy: PrivacyTarget) -> GraphMethod[Any]:
     """Build the method that network.toml names, with noise for its ε. The result is the same at every site."""
+    choice = with_statistic(choice, privacy)
     own = {key: value for key, value in choice.parameters.items() if key != CLIP_KEY}
     graph_methods.check(choice.name, own, also=(CLIP_KEY,))
     missing = [key for key in _REQUIRED if key in graph_methods.parameters(choice.name) and key not in own]
@@ -35,6 +36,14 @@ def build_graph_method(choice: NamedPart, rounds: int, privacy: PrivacyTarget) -
     if privacy.calibration != "guaranteed":
         raise TacitError(f'{method.title} supports guaranteed noise only: remove privacy.calibration = "paper"')
     return method if privacy.epsilon is None else method.with_privacy(privacy.epsilon, privacy.delta)
+
+
+def with_statistic(choice: NamedPart, privacy: PrivacyTarget) -> NamedPart:
+    """Return the method with its statistic, chosen as `GraphLearner` chooses it. It is the same at every site."""
+    given = choice.parameters
+    release, private = given.get("release", "once"), privacy.epsilon is not None
+    statistic = default_statistic(private=private, release=release, clip=signal_clip(choice))
+    return NamedPart.model_validate({"name": choice.name, "statistic": statistic, **given})
 
 
 def signal_clip(choice: NamedPart) -> float | None:

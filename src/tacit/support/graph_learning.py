@@ -49,7 +49,8 @@ def small_graph_run(method: Method) -> GraphLearningRun:
     known = graph_methods.parameters(method.name)
     settings = {key: value for key, value in _PARAMETERS.items() if key in known} | dict(method.settings)
     made: GraphMethod[object] = graph_methods.build(method.name, {**settings, "rounds": _ROUNDS})
-    task = Signals(tables, clip=10.0, noise=Noise.from_seed(0))
+    clip = 10.0 if made.statistic == "differences" else None
+    task = Signals(tables, clip=clip, noise=Noise.from_seed(0))
     network = RealNetwork(graphs.build("ring", {"nodes": _CLIENTS}))
     run = GraphLearningRun(task, made.with_privacy(_EPSILON, _DELTA), network, delta=_DELTA, quiet=True)
     return run.go()
