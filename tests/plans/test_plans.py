@@ -9,7 +9,7 @@ import pytest
 
 from tacit.errors import TacitError
 from tacit.plans import Measurement, MethodPlan, expected_accuracy, measurements, plan_training
-from tacit.runs import RECIPES, Config, PublicFacts
+from tacit.runs import RECIPES, Config, PublicFacts, from_config
 
 FACTS = PublicFacts((10,), "class", records=1000, classes=2)
 LOW = Measurement("a", "vectors", 1000, 10, "m", "independent", 1.0, 1e-5, 0.6, 0.5, 3, "command")
@@ -63,7 +63,9 @@ def test_the_command_prints_costs_and_spends_nothing(tacit):
     found = json.loads(tacit("plan", "made.toml", "--json").out)
     first = next(each for each in found["methods"] if each["refused"] is None)
     assert first["rounds"] == 30
-    assert first["bytes_per_node"] > 0
+    assert (
+        first["bytes_per_node"] == from_config(made).go().network.traffic.bytes / 4
+    )  # statistics and closing rounds too
     assert first["mean_noise"] == pytest.approx(first["noise_multiplier"] / 2, rel=0.05)
 
 

@@ -53,7 +53,7 @@ def _print(made: TrainingPlan) -> None:
     for each in usable:
         if each.expected is not None:
             print_line(f"{each.method}: {each.expected.source}")
-    print_line("MB and s: from a trial of two rounds on synthetic records of the same shape, on this machine.")
+    print_line("MB and s: from a trial of three rounds on synthetic records of the same shape, on this machine.")
     print_line(
         f"Paired noise, {made.colluders} colluding nodes: at most {made.paired_gain:.1f} times less noise in the mean."
     )

@@ -29,7 +29,7 @@ from tacit.tasks import Dataset, datasets
 
 METHODS = (AUTO, "dyn-d2p", "dp-sgd", "lt-admm-dp", "porter")
 """The methods that a plan shows: the recipe, and methods of the papers with their default settings."""
-_TRIAL_ROUNDS, _TRIAL_RECORDS = 2, 20_000
+_TRIAL_ROUNDS, _TRIAL_RECORDS = 3, 20_000
 _FILES = {".csv": "csv", ".gz": "csv", ".parquet": "parquet", ".npz": "npz"}
 
 
@@ -43,7 +43,7 @@ class MethodPlan:
         mean_noise: Standard deviation of the noise in the mean over the network, per parameter, relative to the
             sensitivity of one node.
         rounds: Rounds of the run.
-        bytes_per_node: What a node sends in the whole run, from a trial of two rounds.
+        bytes_per_node: What a node sends in the whole run, from a trial of three rounds.
         seconds_per_node: Computation per node, from the same trial on this machine.
         expected: The accuracy that was measured elsewhere; None if nothing similar was measured.
         refused: Why the method cannot be used here, if so; the other values are then None.
@@ -146,24 +146,31 @@ def _plan_method(
         run = from_config(chosen, UserParts(data=synthetic_like(data, synthetic)))
         multiplier, mean = _noise(run)
         trial = from_config(
-            full.model_copy(update={"rounds": _TRIAL_ROUNDS, "evaluate_every": _TRIAL_ROUNDS}),
+            full.model_copy(update={"rounds": _TRIAL_ROUNDS, "evaluate_every": 1}),
             UserParts(data=run.task.data),
         ).go()
     except TacitError as error:
         return MethodPlan(method, refused=str(error)), {}
-    mixings = full.algorithm.parameters.get("closing_rounds", 0)
-    scale = (full.rounds + mixings) / (_TRIAL_ROUNDS + mixings)
     nodes, name = len(run.task.nodes), full.recipe or method
     plan = MethodPlan(
         name,
         multiplier,
         mean,
         full.rounds,
-        round(trial.network.traffic.bytes / nodes * scale),
-        trial.result()["seconds"] / nodes * full.rounds / _TRIAL_ROUNDS,
+        round(_whole_run(trial, "bytes", full.rounds) / nodes),
+        _whole_run(trial, "wall_seconds", full.rounds) / nodes,
         expected_accuracy(facts, data.name, name, float(config.privacy.epsilon or 0.0), config.privacy.noise),
     )
     return plan, full.as_dict()
+
+
+def _whole_run(trial: Run, column: str, rounds: int) -> float:
+    """Return what a run of so many rounds costs: what the trial did, and its second round again and again.
+
+    The first round also releases statistics, and the last one is followed by closing mixings.
+    """
+    costs = [float(row[column]) for row in trial.evaluations]
+    return costs[-1] + (rounds - _TRIAL_ROUNDS) * (costs[2] - costs[1])
 
 
 def synthetic_like(data: Dataset, synthetic: Dataset) -> Dataset:
