@@ -65,7 +65,7 @@ def test_the_command_prints_costs_and_spends_nothing(tacit):
     assert first["rounds"] == 30
     assert (
         first["bytes_per_node"] == from_config(made).go().network.traffic.bytes / 4
-    )  # statistics and closing rounds too
+    )
     assert first["mean_noise"] == pytest.approx(first["noise_multiplier"] / 2, rel=0.05)
 
 
