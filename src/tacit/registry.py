@@ -7,6 +7,7 @@ import pkgutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import is_dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar, get_type_hints
 
@@ -34,6 +35,12 @@ def invalid(where: str, error: pydantic.ValidationError) -> TacitError:
         return TacitError(f"{where}: {key} is missing")
     problem = message.removeprefix("Input ") if message.startswith("Input ") else f"is wrong: {message}"
     return TacitError(f"{where}: {key} = {first['input']!r} {problem}")
+
+
+@lru_cache(maxsize=256)  # pydantic takes longer to read a signature than most makers take to run
+def _checked(maker: Maker[T]) -> Maker[T]:
+    """Return a function that checks its arguments and calls the maker."""
+    return pydantic.validate_call(config={"arbitrary_types_allowed": True})(_as_function(maker))
 
 
 def _as_function(maker: Maker[T]) -> Maker[T]:
@@ -144,14 +151,15 @@ class Registry(Generic[T]):
     def build(self, name: str, params: Mapping[str, Any] | None = None) -> T:
         params = dict(params or {})
         self._refuse(name, params, self.parameters(name))
-        function = _as_function(self[name])
+        maker = self[name]
         missing = [
             k for k, p in self.parameters(name).items() if p.default is inspect.Parameter.empty and k not in params
         ]
         if missing:
             raise TacitError(f"{self.kind} {name} needs a value for: {', '.join(missing)}")
         try:
-            return pydantic.validate_call(config={"arbitrary_types_allowed": True})(function)(**params)
+            made: T = _checked(maker)(**params)
+            return made
         except pydantic.ValidationError as error:
             raise invalid(f"{self.kind} {name}", error) from None
 

@@ -1,7 +1,6 @@
 """Execute the blocks of a page from top to bottom, in a process and a folder of their own."""
 
 import contextlib
-import multiprocessing
 import os
 import shutil
 import signal
@@ -26,23 +25,8 @@ from tests.docs.blocks import (
 )
 from tests.docs.commands import SECONDS, Shell
 from tests.docs.outputs import missing_line
+from tests.fork_server import FORK_SERVER
 
-# New processes are forked from one that has imported everything: imports take seconds.
-_FORK_SERVER = multiprocessing.get_context("forkserver")
-_FORK_SERVER.set_forkserver_preload(
-    [
-        *(
-            "tacit",
-            "tacit.api",
-            "tacit.cli",
-            "tacit.cli.train",
-            "tacit.cli.account",
-            "tacit.reports",
-            "tacit.estimators",
-        ),
-        *("tacit.claims", "tacit.comparison_api", "tacit.tables", "tests.docs.page_run", "tests.docs.configs"),
-    ]
-)
 _PAGE_SECONDS = 1200
 _COPIED = ("examples", "benchmarks", "Makefile", "pyproject.toml", "constraints.txt")  # what commands of pages name
 _SHOWN_OUTPUT = 3000  # characters
@@ -55,7 +39,7 @@ class BlockError(Exception):
 def run_page(page: Path, folder: Path) -> str | None:
     """Execute a page in a new process. Return what is wrong, or None."""
     folder.mkdir(parents=True, exist_ok=True)
-    process = _FORK_SERVER.Process(target=_in_process, args=(str(page), str(folder), dict(os.environ)))
+    process = FORK_SERVER.Process(target=_in_process, args=(str(page), str(folder), dict(os.environ)))
     process.start()
     process.join(_PAGE_SECONDS)
     if process.is_alive():

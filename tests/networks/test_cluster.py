@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -80,9 +81,14 @@ def test_only_boundary_rows_are_sent(cluster, graph):
 CASES = {case: (name, graph) for case, name, graph in cases()}
 
 
+@cache  # for every number of ranks
+def simulated(case):
+    return ran(case, *CASES[case])
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_every_algorithm_equals_the_simulation(cluster, case):
-    models, noise = ran(case, *CASES[case])
+    models, noise = simulated(case)
     assert torch.allclose(torch.cat(cluster.each(f"{case} models")), models, rtol=0, atol=1e-6)
     # Each rank's ledger is its nodes' part of the simulation's.
     assert torch.equal(torch.cat(cluster.each(f"{case} noise")), noise)

@@ -1,7 +1,6 @@
 """A run with secret noise that is killed again and again equals the same run without kills, bit for bit."""
 
 import json
-import multiprocessing
 import os
 import random
 import runpy
@@ -15,12 +14,10 @@ import pytest
 
 from tacit.privacy import RecordsLedger, read_ledger
 from tacit.runs import storage, verify
+from tests.fork_server import FORK_SERVER
 from tests.runs.cases import interrupt_after
 from tests.runs.secret_cases import copy_of_world, in_world, secret
 
-# New processes are forked from one that has imported everything. Imports take seconds, in which a kill tests nothing.
-_FORK_SERVER = multiprocessing.get_context("forkserver")
-_FORK_SERVER.set_forkserver_preload(["tacit.cli", "tacit.cli.train", "tacit.reports", "tests.runs.test_secret_kills"])
 CHANGES = {"rounds": 300, "evaluate_every": 10}
 
 
@@ -35,7 +32,7 @@ def run_tacit(state, folder):
 
 
 def resumed(world):
-    process = _FORK_SERVER.Process(target=run_tacit, args=(world / "state", world / "run"), daemon=True)
+    process = FORK_SERVER.Process(target=run_tacit, args=(world / "state", world / "run"), daemon=True)
     process.start()
     return process
 

@@ -1,7 +1,6 @@
 """Networks of sites in processes that are killed, frozen and restarted, observed through their logs and files."""
 
 import json
-import multiprocessing
 import os
 import random
 import runpy
@@ -20,6 +19,7 @@ from tacit.runs import build_algorithm
 from tacit.sites.message import VALUE_KINDS
 from tacit.sites.signals import build_graph_method, is_graph_learning
 from tacit.sites.site_config import SiteConfig
+from tests.fork_server import FORK_SERVER
 
 from .site_networks import query_copy
 
@@ -27,12 +27,6 @@ _POLL_INTERVAL = 0.02  # seconds
 _VALUE_KINDS = {kind.name for kind in VALUE_KINDS}
 _RESULTS = ("models.safetensors", "graph.csv", "consensus.csv")
 _STARTED, _RESUMED = "started", "resumed"  # events in the log of a site
-
-# New processes are forked from one that has imported everything. Imports take seconds, in which a kill tests nothing.
-_FORK_SERVER = multiprocessing.get_context("forkserver")
-_FORK_SERVER.set_forkserver_preload(
-    ["tests.sites.site_processes", "tacit.cli", "tacit.cli.node", "tacit.reports", "tacit.sites.metrics_server"]
-)
 
 
 def _run_tacit(output, args):
@@ -69,7 +63,7 @@ class ObservedSite:
             with self._log.open("ab") as log:  # ends a line that a kill has cut off
                 log.write(b"\n")
         args = ["node", str(self.file), "--verbose", "--log", str(self._log)]
-        self._process = _FORK_SERVER.Process(target=_run_tacit, args=(str(self._output), args), daemon=True)
+        self._process = FORK_SERVER.Process(target=_run_tacit, args=(str(self._output), args), daemon=True)
         self._process.start()
         self.starts, self._work_starts_before = self.starts + 1, self.work_starts
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from functools import lru_cache
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from tacit.errors import TacitError
 from tacit.privacy.accounting.coarsening import coarsen_losses
 from tacit.privacy.accounting.convolution import epsilon_of_sum
 from tacit.privacy.accounting.losses import LossCounts, SampledLoss
-from tacit.privacy.accounting.pld import Direction, loss_distribution
+from tacit.privacy.accounting.pld import Direction, loss_cells, loss_distribution
 from tacit.privacy.gdp import mu_to_epsilon
 from tacit.privacy.mechanisms import PrivacyLoss
 from tacit.privacy.sampling import Relation
@@ -21,6 +22,7 @@ _ROUND_UP = 1 + 1e-9
 _MAX_REFINEMENTS = 8
 _NEGLIGIBLE_DELTA = 1e-250  # a smaller δ counts as 0
 _MEANINGLESS_EPSILON = 1e5  # above, the sum of the largest losses is not refined by composition
+_MAX_REMEMBERED = 256  # different losses of one composition, so that the cache stays small
 
 
 def epsilon_of_losses(counts: LossCounts, delta: float, relation: Relation, tolerance: float = TOLERANCE) -> float:
@@ -45,7 +47,23 @@ def epsilon_of_losses(counts: LossCounts, delta: float, relation: Relation, tole
         exact = only.law.epsilon(only.mu, delta) if count == only.rate == 1 else None
         if exact is not None:
             return exact * _ROUND_UP
-    return min(pure, compose_losses(counts, delta, relation, tolerance))
+    compose = _compose_once if len(counts) <= _MAX_REMEMBERED else _compose
+    return min(pure, compose(tuple(counts.items()), delta, relation, tolerance))
+
+
+def _compose(counts: tuple[tuple[SampledLoss, int], ...], delta: float, relation: Relation, tolerance: float) -> float:
+    return compose_losses(Counter(dict(counts)), delta, relation, tolerance)
+
+
+# Runs with other seeds, and the plan and the ledger of one run, have the same losses. Composing them takes longer than
+# training a small model. The key has all arguments and the order of the losses, so that results are equal to the bit.
+_compose_once = lru_cache(maxsize=1024)(_compose)
+
+
+def forget_compositions() -> None:
+    """Forget all compositions, for a test that changes how they are computed."""
+    _compose_once.cache_clear()
+    loss_cells.cache_clear()
 
 
 def _sum_of_largest(counts: LossCounts) -> float:

@@ -73,7 +73,7 @@ def _edges_up_to(reach: float) -> Indices:
     return edges[: max(int(np.searchsorted(edges, reach * (1 + 1e-9), side="right")), 1) + 1]
 
 
-@lru_cache(maxsize=32)  # every direction uses the same cells
+@lru_cache(maxsize=128)  # every direction uses the same cells, for each of the losses
 def loss_cells(loss: SampledLoss, h: float, tail: float) -> LossCells:
     """Return cells that contain all but `tail` of either law."""
     law, rate, mu = loss

@@ -1,6 +1,10 @@
 """Data sets without files: scikit-learn's digits, and records drawn from a logistic model."""
 
+from functools import lru_cache
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from tacit.errors import TacitError
@@ -8,6 +12,8 @@ from tacit.tasks.data.dataset import Dataset, datasets
 from tacit.tasks.data.normalising import Normalise
 from tacit.tasks.data.published import prepared, with_fixed_split
 from tacit.tasks.target import Target
+
+Array = npt.NDArray[Any]
 
 
 @datasets.register("digits")
@@ -17,11 +23,17 @@ def digits(limit: int | None = None, normalise: Normalise = "none") -> Dataset:
     >>> digits()
     Dataset digits: 1437 records of (1, 8, 8) in 10 classes, 360 for testing
     """
+    x, y = _read_digits()
+    data = with_fixed_split(x.reshape(-1, 1, 8, 8) / 16, y.copy(), "digits", range(10))
+    return prepared(data, limit, normalise)
+
+
+@lru_cache(maxsize=1)
+def _read_digits() -> tuple[Array, Array]:
     from sklearn.datasets import load_digits  # slow to import
 
     x, y = load_digits(return_X_y=True)
-    data = with_fixed_split(x.reshape(-1, 1, 8, 8) / 16, y, "digits", range(10))
-    return prepared(data, limit, normalise)
+    return x, y
 
 
 @datasets.register("synthetic-logistic")
