@@ -185,16 +185,15 @@ def worst(batch, sampling, epochs, smooth, decay=0.0):
     return tasks
 
 
-@pytest.mark.parametrize("steps", [1, 3])
 @pytest.mark.parametrize(
-    ("batch", "sampling", "epochs"),
+    ("batch", "sampling", "epochs", "steps"),
     [
-        (None, "poisson", 1),
-        (4, "permutation", 1),
-        (4, "permutation", 3),
-        (3, "permutation", 1),
-        (4, "without-replacement", 1),
-        (4, "poisson", 1),
+        (None, "poisson", 1, 1),
+        (4, "permutation", 1, 1),
+        (4, "permutation", 3, 3),
+        (3, "permutation", 1, 3),
+        (4, "without-replacement", 1, 1),
+        (4, "poisson", 1, 3),
     ],
 )
 def test_one_record_moves_w_by_at_most_the_bound(batch, sampling, epochs, steps):
