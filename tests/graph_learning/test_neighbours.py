@@ -141,43 +141,17 @@ def test_default_parameters_depend_on_released_values_only(options, clip, monkey
         assert shown == first[0], key
 
 
+IN_ROUNDS = ("--release", "rounds", "--clip", "4", "--rounds", "3", "--beta", "0.1")
+PPGL_IN_ROUNDS = (*IN_ROUNDS, "--rho", "0.1", "--lam", "0.01")
 MODES = [
     ("--method", "ppgl", "--clip", "4"),
     ("--method", "igl", "--clip", "4"),
     ("--method", "fedavg", "--clip", "4"),
     ("--method", "ppgl"),
     ("--method", "fedavg", "--statistic", "gram"),
-    ("--release", "rounds", "--clip", "4", "--rounds", "3", "--beta", "0.1", "--rho", "0.1", "--lam", "0.01"),
-    (
-        "--release",
-        "rounds",
-        "--clip",
-        "4",
-        "--rounds",
-        "3",
-        "--beta",
-        "0.1",
-        "--rho",
-        "0.1",
-        "--lam",
-        "0.01",
-        "--local-steps",
-        "2",
-    ),
-    (
-        "--method",
-        "fedavg",
-        "--release",
-        "rounds",
-        "--clip",
-        "4",
-        "--rounds",
-        "3",
-        "--beta",
-        "0.1",
-        "--local-steps",
-        "2",
-    ),
+    PPGL_IN_ROUNDS,
+    (*PPGL_IN_ROUNDS, "--local-steps", "2"),
+    ("--method", "fedavg", *IN_ROUNDS, "--local-steps", "2"),
 ]
 
 
