@@ -25,6 +25,7 @@ def norms(alpha, asynchronous, rounds, width, inner_noise="none"):
     return np.array(found)
 
 
+@pytest.mark.full
 def test_asynchronous_duals_grow_like_the_root_of_the_rounds_unless_normalised():
     """Squared norms grow linearly: from round 50 to 650 three times as much as to 250. One run's ratio deviates by
     about 0.3, so ± 0.85 is nearly three of these; norms that grow like r^¼ would have 2.1, those that settle 1.
@@ -37,6 +38,7 @@ def test_asynchronous_duals_grow_like_the_root_of_the_rounds_unless_normalised()
     assert normalised[630:].mean() == pytest.approx(normalised[30:70].mean(), rel=0.05)
 
 
+@pytest.mark.full
 def test_synchronous_models_random_walk_and_duals_converge():
     """From round 50 to round 800: a walk grows by √16 = 4, what settles by 1. Tolerances are about five deviations.
 

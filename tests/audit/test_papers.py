@@ -38,6 +38,7 @@ def test_the_claims_command_prints_the_table(tacit):
     assert [row["paper"] for row in rows] == [paper for paper, *_ in EXPECTED]
 
 
+@pytest.mark.full
 def test_the_same_noise_in_the_local_steps_breaks_the_claim_of_dp_norm():
     """Without that noise, or with fresh noise, the same attack finds nothing: the noise cancels."""
     found = {inner: refute_dp_norm(5_000, 50, inner).result for inner in ("none", "fresh", "same")}
