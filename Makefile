@@ -45,9 +45,9 @@ test: lint browser
 wheel: setup
 	TACIT_DIST=dist $(TEST_ENV) $(BIN)/python -m pytest -m full -rA tests/test_wheel.py
 
-# Long audits of every method and of the gallery of broken mechanisms. Prints the ε lower bound of each.
+# Long audits of every method and of the gallery of broken mechanisms, and long runs of methods. Prints the ε lower bound of each.
 audit: setup
-	$(TEST_ENV) $(BIN)/python -m pytest -m full -rA -n 2 --dist worksteal tests/audit/test_full.py
+	$(TEST_ENV) $(BIN)/python -m pytest -m full -rA -n 2 --dist worksteal tests/audit tests/algorithms
 
 # Long tests of sites: hundreds of kills, lost messages, frozen sites, malformed messages, unauthorised connections.
 chaos: setup
