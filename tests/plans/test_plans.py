@@ -63,9 +63,7 @@ def test_the_command_prints_costs_and_spends_nothing(tacit):
     found = json.loads(tacit("plan", "made.toml", "--json").out)
     first = next(each for each in found["methods"] if each["refused"] is None)
     assert first["rounds"] == 30
-    assert (
-        first["bytes_per_node"] == from_config(made).go().network.traffic.bytes / 4
-    )
+    assert first["bytes_per_node"] == from_config(made).go().network.traffic.bytes / 4
     assert first["mean_noise"] == pytest.approx(first["noise_multiplier"] / 2, rel=0.05)
 
 

@@ -11,6 +11,7 @@ from torch import nn
 import tacit
 from tacit.algorithms import algorithms
 from tacit.errors import TacitError
+from tacit.graphs import graphs
 from tacit.privacy import Gaussian, Release, Sampling, calibrate
 from tacit.runs import RECIPES, Config, PublicFacts, UserParts, apply_recipe, fitting_recipe, from_config, verify
 from tacit.runs.recipes.adaptation import Setting, StepSize
@@ -86,6 +87,17 @@ def test_less_noise_has_larger_steps_and_more_statistics():
     assert (strong.algorithm.parameters.get("mixings", 1), paired.algorithm.parameters["mixings"]) == (1, 2)
     assert set(weak.privacy.shares) == {"mean", "gradients"}
     assert set(large.privacy.shares) == {"mean", "gram", "gradients"}
+
+
+def test_the_number_of_nodes_is_that_of_the_graph():
+    """Named in the config, by default, or given as an object."""
+
+    def lr(table, graph=None):
+        return apply_recipe(Config.parse({**AUTO, **table}), UserParts(graph=graph))[0].algorithm.parameters["lr"]
+
+    four, ten = lr({"graph": {"nodes": 4}}), lr({"graph": {"nodes": 10}})
+    assert lr({}, graphs.build("ring", {"nodes": 4})) == four > ten
+    assert lr({}) == lr({"graph": "ring"}) == ten
 
 
 @pytest.mark.parametrize("goal", [{"shares": {"mean": 0.5, "gradients": 0.5}}, {"calibration": "paper"}])

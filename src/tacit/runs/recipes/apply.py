@@ -14,7 +14,7 @@ from tacit.runs.config_batch import batch_relation
 from tacit.runs.config_sections import AUTO, FeatureKeys, NamedPart
 from tacit.runs.data_part import build_data
 from tacit.runs.key_graph import default_colluders
-from tacit.runs.parts import UserParts
+from tacit.runs.parts import UserParts, build_graph
 from tacit.runs.recipes.adaptation import Setting
 from tacit.runs.recipes.recipe import RECIPE_MODEL, PublicFacts, fitting_recipe
 from tacit.tasks import with_features
@@ -27,7 +27,8 @@ def apply_recipe(config: Config, parts: UserParts | None = None) -> tuple[Config
     returned as they are.
 
     Privacy:
-        The recipe is chosen by the shape of the records and the kind of target, which are public.
+        The recipe is chosen by the shape of the records and the kind of target. lr also depends on the number of
+        records and on the settings of the config. All of these are public.
 
     Raises:
         TacitError: No recipe fits the records.
@@ -66,7 +67,7 @@ def _target(config: Config, parts: UserParts, facts: PublicFacts) -> Setting | N
     goal = config.privacy
     if goal.epsilon is None:
         return None
-    nodes = config.graph.parameters.get("nodes", 1) if parts.graph is None else parts.graph.nodes
+    nodes = (parts.graph or build_graph(config.graph)).nodes
     colluders = goal.colluders if goal.colluders is not None else default_colluders(nodes)
     return Setting(facts.records, nodes, goal.epsilon, goal.delta, colluders if goal.noise == "paired" else None)
 

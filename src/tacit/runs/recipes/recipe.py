@@ -160,7 +160,7 @@ def fitting_recipe(facts: PublicFacts, name: str | None = None) -> Recipe:
     """Return the recipe for records with these facts; `name` chooses one.
 
     >>> fitting_recipe(PublicFacts((1, 28, 28), "class")).name, fitting_recipe(PublicFacts((14,), "number")).name
-    ('images-2', 'vectors-2')
+    ('images-2', 'values-1')
 
     Raises:
         TacitError: No recipe fits, or the chosen one does not.
