@@ -156,7 +156,7 @@ def test_records_of_every_site_are_needed(tmp_path):
     files = create_network(tmp_path / "net", 3, Config.parse(THREE)).nodes
     for site in ("site-1", "site-2", "site-3"):
         change_network(tmp_path / "net", site, records=None)
-    with pytest.raises(TacitError, match=r"needs the number of records of every site: set records in \[\[sites\]\]"):
+    with pytest.raises(TacitError, match=r"needs records = N of every entry of \[\[sites\]\]"):
         build_site(load(files[0]))
     change_network(tmp_path / "net", "site-1", records=150)
     with pytest.raises(TacitError, match="some sites have records and some do not"):
