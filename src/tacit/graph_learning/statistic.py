@@ -71,7 +71,7 @@ def unit_signals(x: Array) -> npt.NDArray[np.float32]:
 
     The statistic scales every record that is longer than 1 to norm 1. Constant signals are 0.
 
-    >>> unit_signals(np.array([[0.0, 4e-300], [7.0, 7.0]]))
+    >>> unit_signals(np.array([[0.0, 2.0**-999], [7.0, 7.0]]))
     array([[-1.,  1.],
            [ 0.,  0.]], dtype=float32)
     """

@@ -105,7 +105,7 @@ def hospital(records: int = 20_000, test_records: int = 20_000, seed: int = 0) -
         seed: Seed of the generator.
 
     >>> hospital(records=500, test_records=100)
-    Dataset hospital: 500 records of (34,) in 2 classes, 100 for testing
+    Dataset hospital: 500 records of (29,) in 2 classes, 100 for testing
     """
     for name, value in (("records", records), ("test_records", test_records)):
         if value < 1:
