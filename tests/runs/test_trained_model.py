@@ -357,8 +357,8 @@ def test_features_of_every_form_are_accepted_and_others_refused():
     holed[2, 0, 3, 3] = math.nan
     with pytest.raises(TacitError, match=r"record 2 \(counted from 0\) has a feature that is not a finite number"):
         run.predict(holed)
+    weights = run.mean_parameters()[:64].view(1, 8, 8)  # of the first class: all products are positive
     with pytest.raises(TacitError, match=r"the model has no finite prediction for record 1 \(counted from 0\)"):
-        weights = run.mean_parameters()[:64].view(1, 8, 8)  # of the first class: all products are positive
         run.predict(torch.stack([x[0], 3e38 * weights.sign()]))
 
 
