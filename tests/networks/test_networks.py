@@ -181,4 +181,4 @@ def test_threads_add_the_same_paired_noise_as_the_simulation(algorithm):
         return run.algorithm.models(run_rounds(run.algorithm, task, network, 8))
 
     together = torch.cat(run_on_threads(run.network.graph, host))
-    assert torch.equal(together, whole.go().models)
+    assert torch.allclose(together, whole.go().models, atol=1e-6)  # products of one node and of six round differently
