@@ -171,7 +171,7 @@ def fitting_recipe(facts: PublicFacts, name: str | None = None) -> Recipe:
         if recipe.fits(facts):
             return recipe
     which = f"recipe {name} is not" if name else "no recipe is"
-    if name is not None and replace(facts, plain=False) != facts:
+    if name is not None and facts.plain:
         raise TacitError(f'{which} for models of your own or columns of range = "private": remove recipe')
     raise TacitError(
         f'{which} for {facts.kind} of shape {facts.inputs} with a target of kind "{facts.target}": name a method in '
