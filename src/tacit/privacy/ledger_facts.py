@@ -16,7 +16,8 @@ from urllib.parse import quote
 
 from tacit.errors import TacitError
 from tacit.privacy.exact_values import ExactValues
-from tacit.privacy.ledger import Array, Ledger, _disk, _unpack, store_vector
+from tacit.privacy.ledger import Ledger
+from tacit.privacy.release_table import Array, ReleaseTable, disk_errors, unpack_vector
 
 _FACTS = "CREATE TABLE IF NOT EXISTS fact (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
 _MARKS = "CREATE TABLE IF NOT EXISTS mark (round INTEGER PRIMARY KEY, steps INTEGER NOT NULL, digest TEXT NOT NULL)"
@@ -45,46 +46,51 @@ class LedgerFacts:
         {'seed': 3, 'versions': {'tacit': '0.1.0'}}
     """
 
-    def __init__(self, db: sqlite3.Connection, path: Path | None = None) -> None:
-        self._db, self._path = db, path
-        with _disk(path):
+    def __init__(self, table: ReleaseTable) -> None:
+        self._table = table
+        with disk_errors(table.path):
+            db = table.db
             db.execute(_FACTS)
             db.execute(_MARKS)
 
+    @property
+    def _db(self) -> sqlite3.Connection:
+        return self._table.db
+
     def read(self) -> dict[str, Any]:
         """All facts by their keys."""
-        with _disk(self._path):
+        with disk_errors(self._table.path):
             rows = self._db.execute("SELECT key, value FROM fact ORDER BY key").fetchall()
         try:
             return {key: json.loads(value) for key, value in rows}
         except (TypeError, ValueError):
-            raise TacitError(f"The ledger {self._path or 'in memory'} has a fact that is not JSON") from None
+            raise TacitError(f"The ledger {self._table.path or 'in memory'} has a fact that is not JSON") from None
 
     def write(self, **facts: Any) -> None:
         """Write facts, in place of earlier ones with the same keys."""
         rows = [(key, json.dumps(value, sort_keys=True, allow_nan=False)) for key, value in facts.items()]
-        with _disk(self._path):
+        with disk_errors(self._table.path):
             self._db.executemany("INSERT OR REPLACE INTO fact VALUES (?, ?)", rows)
             self._db.commit()
 
     def write_vector(self, values: Array) -> str:
         """Store a vector in the ledger's file, and return its id, which is a digest of it."""
-        with _disk(self._path):
-            key = store_vector(self._db, values)
-            self._db.commit()
+        with disk_errors(self._table.path):
+            key = self._table.vector(values)
+            self._table.commit()
         return key
 
     def read_vector(self, key: str) -> Array:
         """Return the vector with this id."""
-        with _disk(self._path):
+        with disk_errors(self._table.path):
             row = self._db.execute("SELECT data FROM vector WHERE id = ?", (key,)).fetchone()
         if row is None:
-            raise TacitError(f"The ledger {self._path or 'in memory'} has no vector {key}")
-        return _unpack(row[0])
+            raise TacitError(f"The ledger {self._table.path or 'in memory'} has no vector {key}")
+        return unpack_vector(row[0])
 
     def remove(self, *keys: str) -> None:
         """Remove facts; keys that are not there are ignored."""
-        with _disk(self._path):
+        with disk_errors(self._table.path):
             self._db.executemany("DELETE FROM fact WHERE key = ?", [(key,) for key in keys])
             self._db.commit()
 
@@ -92,17 +98,17 @@ class LedgerFacts:
         """Record the number of steps and the digest of their releases after `round_` complete rounds."""
         self.forget_marks(round_ - 1)
         digest = self.releases_digest(steps)
-        with _disk(self._path):
+        with disk_errors(self._table.path):
             self._db.execute("INSERT INTO mark VALUES (?, ?, ?)", (round_, steps, digest))
 
     def forget_marks(self, rounds: int) -> None:
         """Remove the marks after so many rounds, which the run will repeat."""
-        with _disk(self._path):
+        with disk_errors(self._table.path):
             self._db.execute("DELETE FROM mark WHERE round > ?", (rounds,))
 
     def marks(self) -> list[Mark]:
         """All marks, in the order of their rounds."""
-        with _disk(self._path):
+        with disk_errors(self._table.path):
             return [Mark(*row) for row in self._db.execute("SELECT round, steps, digest FROM mark ORDER BY round")]
 
     def releases_digest(self, steps: int | None = None, *, from_start: bool = False) -> str:
@@ -125,7 +131,7 @@ class LedgerFacts:
 
     def has_intact_vectors(self) -> bool:
         """Whether every vector, such as the noise multipliers of a release, still has the digest that names it."""
-        with _disk(self._path):
+        with disk_errors(self._table.path):
             rows = self._db.execute("SELECT id, data FROM vector").fetchall()
         try:
             return all(hashlib.blake2b(zlib.decompress(data), digest_size=16).hexdigest() == key for key, data in rows)
@@ -134,7 +140,7 @@ class LedgerFacts:
 
     def content_digest(self) -> str:
         """Digest of the whole ledger, whatever its place in the file: releases, vectors, open values, facts, marks."""
-        with _disk(self._path):
+        with disk_errors(self._table.path):
             tables = {name: self._db.execute(f"SELECT * FROM {name}").fetchall() for name in _TABLES}
         vectors = [(key, hashlib.blake2b(data, digest_size=32).hexdigest()) for key, data in tables.pop("vector")]
         parts = [self.releases_digest(from_start=True), sorted(vectors), *(sorted(rows) for rows in tables.values())]
@@ -143,7 +149,7 @@ class LedgerFacts:
     def _chain(self, head: str, start: int, end: int) -> str:
         """Continue the chain with the releases of the steps from `start` up to, but not including, `end`."""
         query = "SELECT * FROM release WHERE step >= ? AND step < ? ORDER BY step, purpose"
-        with _disk(self._path):
+        with disk_errors(self._table.path):
             for row in self._db.execute(query, (start, end)):
                 text = f"{head} {json.dumps(row, default=bytes.hex)}"
                 head = hashlib.blake2b(text.encode(), digest_size=32).hexdigest()
@@ -159,10 +165,10 @@ def read_ledger(path: Path) -> Ledger:
     if not path.is_file():
         raise TacitError(f"{path} does not exist")
     copy = Ledger()
-    with _disk(path), _readable(path) as uri, closing(sqlite3.connect(uri, uri=True)) as source:
+    with disk_errors(path), _readable(path) as uri, closing(sqlite3.connect(uri, uri=True)) as source:
         source.backup(copy._db)
         copy.values = ExactValues(copy._db.execute("SELECT state, step, purpose FROM exact_value"))
-    copy._path = path
+    copy._table.path = path
     return copy
 
 

@@ -92,6 +92,9 @@ class Mechanism(ABC):
     def release(self, bounded: Bounded) -> Tensor:
         """Record the release in the ledger, then return the noised value (n, d).
 
+        The ledger of a run with secret noise writes the release to its file before noise is drawn. That of a simulation
+        writes blocks of releases, but always before anybody reads it.
+
         Nothing else may leave a node. The memory of the value is reused. If the release fails, the value is
         overwritten with NaN, which networks refuse to send. A run that resumes with secret noise repeats releases:
         its journal refuses a value other than that of before.
@@ -99,7 +102,7 @@ class Mechanism(ABC):
         scale, context, value = self.noise_scale(bounded), bounded.context, bounded._value
         try:
             release = Release(bounded.step, bounded.purpose, self, bounded.sampling, bounded.unit)
-            context.ledger.record(release)
+            context.ledger.record(release, simulated=context.noise.simulated)
             self.add_noise(value, scale, bounded)
             if context.ledger.journal is not None:
                 context.ledger.journal.admit(bounded.step, bounded.purpose, value)
