@@ -74,6 +74,7 @@ class ReleaseTable:
         """
         step, purpose = row[:2]
         with disk_errors(self.path):
+            self._check()
             if (step, purpose) in self._waiting or self._is_stored(step, purpose):
                 raise TacitError(
                     f'Step {step} has already released "{purpose}"; a second value needs its own purpose'
