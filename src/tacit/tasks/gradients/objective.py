@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from tacit.tasks.gradients.traced import Traced
 from tacit.tasks.layout import Layout
 from tacit.tasks.models.adapter import AdaptedModule, Forward, tensor_output
 from tacit.tasks.models.dropout import MaskStream
@@ -35,6 +36,9 @@ class Objective(Protocol):
 
     def record(self, p: Parameters, x: Tensor, y: Tensor, key: Tensor | None = None) -> Tensor:
         """Return the loss of one record, a scalar."""
+
+    def repeat(self, what: str, function: Callable[..., Tensor], *values: Tensor) -> Tensor:
+        """Return function(*values), for a `function` of these losses. `what` distinguishes the functions."""
 
 
 class ModuleObjective:
@@ -81,6 +85,9 @@ class ModuleObjective:
         loss = self.loss(outputs, y.unsqueeze(0)).squeeze(0)
         return loss if self.penalty is None else loss + self.penalty(p)
 
+    def repeat(self, what: str, function: Callable[..., Tensor], *values: Tensor) -> Tensor:
+        return function(*values)  # modules can change from call to call
+
 
 class FunctionObjective:
     """A user's loss function of a flat vector with at most two parts: shared and local."""
@@ -88,10 +95,13 @@ class FunctionObjective:
     per_record = True  # by vmap
 
     def __init__(self, loss: FlatLoss, layout: Layout) -> None:
-        self.loss, self.layout = loss, layout
+        self.loss, self.layout, self._traced = loss, layout, Traced()
 
     def record(self, p: Parameters, x: Tensor, y: Tensor, key: Tensor | None = None) -> Tensor:
         return self.loss(self.layout.flatten(p), x, y)
 
     def losses(self, p: Parameters, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
         return torch.vmap(self.record, in_dims=(None, 0, 0))(p, x, y)
+
+    def repeat(self, what: str, function: Callable[..., Tensor], *values: Tensor) -> Tensor:
+        return self._traced(what, self.loss, function, *values)

@@ -1,6 +1,6 @@
 """Engine for sums without clipping: one backward pass per batch, no per-record gradients."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -37,8 +37,13 @@ def is_small(objective: Objective, params: Tensor, weight: Tensor) -> bool:
 
 def _together(objective: Objective, params: Tensor, given: tuple[Tensor, ...], weight: Tensor, out: Tensor) -> None:
     losses = torch.vmap(objective.losses)
+
+    def gradient(params: Tensor, weight: Tensor, *batch: Tensor) -> Tensor:
+        return _gradient(objective, losses, params, batch, weight)
+
     for k, b in blocks(weight, max(RECORDS, NUMBERS // max(1, given[0][0, 0].numel()))):
-        out[k] += _gradient(objective, losses, params[k], [values[k, b] for values in given], weight[k, b])
+        parts = params[k], weight[k, b], *(values[k, b] for values in given)
+        out[k] += objective.repeat("sum", gradient, *parts)
 
 
 def _one_by_one(objective: Objective, params: Tensor, given: tuple[Tensor, ...], weight: Tensor, out: Tensor) -> None:
@@ -49,7 +54,7 @@ def _one_by_one(objective: Objective, params: Tensor, given: tuple[Tensor, ...],
 
 
 def _gradient(
-    objective: Objective, losses: Callable[..., Tensor], params: Tensor, batch: list[Tensor], weight: Tensor
+    objective: Objective, losses: Callable[..., Tensor], params: Tensor, batch: Sequence[Tensor], weight: Tensor
 ) -> Tensor:
     """Return each node's gradient of the sum of all losses. A loss depends on its own node's parameters only."""
     # Separate leaves, not views of one vector: the gradient of each view would be a full vector.
