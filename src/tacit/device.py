@@ -42,14 +42,18 @@ def choose_device(name: str | torch.device, rank: int | None = None) -> torch.de
     if name == "auto":
         name = "cuda" if devices else "mps" if torch.backends.mps.is_available() else "cpu"
     if name == "mps" and not torch.backends.mps.is_available():
-        raise TacitError('device = "mps": this machine or this build of PyTorch has no such device. Use "auto" or "cpu"')
+        raise TacitError(
+            'device = "mps": this machine or this build of PyTorch has no such device. Use "auto" or "cpu"'
+        )
     if not name.startswith("cuda"):
         return torch.device(name)
     number = int(name[5:] or rank or 0)
     if number >= devices:
         found = f"has {devices} CUDA device{'' if devices == 1 else 's'}" if devices else "has no CUDA device"
         needed = "" if rank is None else ", and each process needs one of its own"
-        raise TacitError(f'device = "{name}": this machine or this build of PyTorch {found}{needed}. Use "auto" or "cpu"')
+        raise TacitError(
+            f'device = "{name}": this machine or this build of PyTorch {found}{needed}. Use "auto" or "cpu"'
+        )
     return torch.device("cuda", number)
 
 

@@ -31,7 +31,9 @@ class DeviceWeights:
     def of(cls, matrix: csr_array, like: Tensor) -> DeviceWeights:
         """Return a matrix in the dtype and on the device of `like`."""
         starts, columns, weights = map(torch.from_numpy, (matrix.indptr, matrix.indices, matrix.data))
-        return cls(starts.long().to(like.device), columns.long().to(like.device), weights.to(like.dtype).to(like.device))
+        return cls(
+            starts.long().to(like.device), columns.long().to(like.device), weights.to(like.dtype).to(like.device)
+        )
 
     def product(self, x: Tensor) -> Tensor:
         """Return the product with x (n, d)."""

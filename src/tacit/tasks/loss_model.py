@@ -35,7 +35,7 @@ class LossModel:
         self.weight_decay = weight_decay
         self.layout = layout = objective.layout
         self.d, self.shared, self.bounded = layout.d, layout.shared, layout.bounded
-        self._objective, self._initial, self._dtype = objective, initial, initial.dtype
+        self._objective, self._initial, self._placed = objective, initial, (initial.dtype, initial.device)
         self._gradients = Gradients(objective, engine)
         self._head, self._checked, self.takes_tokens = head, set[RecordForm](), False
 
@@ -94,9 +94,9 @@ class LossModel:
 
     def _match_dtype(self, params: Tensor, x: Tensor) -> Tensor:
         """Return x in the dtype that the module takes; convert its frozen parameters to that of `params`."""
-        if isinstance(self._objective, ModuleObjective) and params.dtype != self._dtype:
-            self._objective.module.to(params.dtype)
-            self._dtype = params.dtype
+        if isinstance(self._objective, ModuleObjective) and (params.dtype, params.device) != self._placed:
+            self._objective.module.to(params.device, params.dtype)
+            self._placed = params.dtype, params.device
         return x.to(torch.int64 if self.takes_tokens else params.dtype) if x.is_floating_point() else x
 
     def _check_records_independent(self, x: Tensor, y: Tensor) -> None:

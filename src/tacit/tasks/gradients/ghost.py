@@ -141,7 +141,8 @@ def probe(objective: ModuleObjective, known: Layers, form: RecordForm, dtype: to
     """
     initial = objective.layout.initial(objective.module)
     noise = torch.randn(initial.shape, generator=torch.Generator().manual_seed(0))
-    params = (initial.to(dtype) + 0.05 * noise.to(dtype)).unsqueeze(0)  # zeros would hide a difference
+    perturbed = initial.to("cpu", dtype) + 0.05 * noise.to(dtype)  # zeros would hide a difference
+    params = perturbed.unsqueeze(0).to(form.device)
     # Channels last makes pooling 3 times as fast, but fails in models that reshape with `view`.
     image = len(form.x_shape) == 3
     for layout in (torch.channels_last, torch.contiguous_format) if image else (torch.contiguous_format,):

@@ -188,7 +188,7 @@ def _norms(
     """
     order = clip.degree
     join = torch.add if order == 1 else torch.hypot  # products of norms, not of squares, which could underflow
-    total = torch.zeros_like(signals[0][..., 0], dtype=torch.float64)
+    total = torch.zeros((), dtype=torch.float64)
     for i, (step, a, g) in enumerate(zip(linear, inputs, signals, strict=True)):
         signal = vector_norms(g, order)
         if bounded(step.weight):
