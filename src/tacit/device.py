@@ -54,6 +54,7 @@ def choose_device(name: str | torch.device, rank: int | None = None) -> torch.de
         raise TacitError(
             f'device = "{name}": this machine or this build of PyTorch {found}{needed}. Use "auto" or "cpu"'
         )
+    torch.backends.cudnn.allow_tf32 = False  # its errors are larger than the margins of clip bounds
     return torch.device("cuda", number)
 
 

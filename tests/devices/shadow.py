@@ -59,6 +59,9 @@ class ShadowTensor(Tensor):
             copied._is_param = True  # type: ignore[attr-defined]
         return memo.setdefault(id(self), copied)
 
+    def tolist(self) -> Any:
+        return self.cpu().tolist()
+
     def __tensor_flatten__(self) -> tuple[list[str], None]:  # lets Module.to swap parameters
         return ["held"], None
 

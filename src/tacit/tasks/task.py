@@ -21,6 +21,7 @@ from tacit.tasks.evaluation import Metrics, Predictions, predict_tests
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.heads import refuse_mismatch
 from tacit.tasks.model import Model
+from tacit.tasks.precision import Precision
 from tacit.tasks.records import CPU, Records, checked_dtype, refuse_gradient
 from tacit.tasks.sampling import Sampler
 from tacit.tasks.shards import check_records
@@ -48,6 +49,7 @@ class Task(TaskFacts):
         nodes: The global ids of the hosted nodes, one per shard; None: 0, 1, …
         dtype: The precision of parameters and gradients.
         device: Where parameters, records and gradients are.
+        precision: That of forward and backward passes, "float32" (the dtype) or "bf16".
         public: Public randomness, the same at every node of the network; None: that of seed 0.
         repeats: Whether a record may stand in several places. Only for audits: a guarantee is for records in one place.
         network_sizes: The public number of records of every node of the network; None: that of the hosted nodes.
@@ -85,6 +87,7 @@ class Task(TaskFacts):
         nodes: npt.NDArray[np.int64] | None = None,
         dtype: torch.dtype = torch.float32,
         device: torch.device = CPU,
+        precision: Precision = "float32",
         public: Noise | None = None,
         repeats: bool = False,
         network_sizes: npt.NDArray[np.int64] | None = None,
@@ -93,6 +96,7 @@ class Task(TaskFacts):
         augmentation: Augmentation | None = None,
     ) -> None:
         self.model, self.dtype, self.device = model, checked_dtype(dtype, device), device
+        model.use_precision(precision, dtype)
         self.nodes = np.arange(len(shards)) if nodes is None else nodes
         self.noise, self.public = noise or Noise.from_system(), public or Noise.from_seed(0)
         self.ledger = Ledger() if ledger is None else ledger
@@ -102,7 +106,7 @@ class Task(TaskFacts):
             self.head = model.head(data.inputs, data.target, tokens=data.tokens)
         same = partial(Task, batch=batch, sampling=sampling, relation=relation, epochs=epochs, dtype=dtype)
         also: dict[str, Any] = {"weighting": weighting, "clipping": clipping, "augmentation": augmentation}
-        self._with_same_settings = partial(same, repeats=repeats, device=device, **also)
+        self._with_same_settings = partial(same, repeats=repeats, device=device, precision=precision, **also)
         self.n, self.d = len(shards), model.d  # the numbers of hosted nodes and of parameters
         self.network_sizes, self.weighting = self.sizes if network_sizes is None else network_sizes, weighting
         node_weights(weighting, self.nodes, self.network_sizes)  # raises now if they are not known

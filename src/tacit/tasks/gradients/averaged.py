@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tacit.tasks.gradients.objective import Objective, Parameters
+from tacit.tasks.precision import Precision
 
 
 class AveragedObjective:
@@ -17,6 +18,10 @@ class AveragedObjective:
 
     def __init__(self, objective: Objective) -> None:
         self.inner, self.layout = objective, objective.layout
+
+    @property
+    def precision(self) -> Precision:
+        return self.inner.precision
 
     @property
     def per_record(self) -> bool:
