@@ -17,7 +17,7 @@ from tacit.privacy import (
     mu_to_epsilon,
 )
 from tacit.privacy.banded_noise import BandedNoise, banded_noise, coefficients, standard_gaussian
-from tacit.privacy.noise import grid
+from tacit.privacy.noise_grid import grid
 from tests.privacy.banded import DELTA, PURPOSE, cyclic, dense, plan, release
 
 

@@ -12,7 +12,8 @@ from scipy import stats
 
 from tacit.errors import TacitError
 from tacit.privacy import Bounded, Gaussian, Laplace, Ledger, ReleaseContext, Sampling, Unproven
-from tacit.privacy.noise import Noise, _rounded, grid
+from tacit.privacy.noise import Noise, _rounded
+from tacit.privacy.noise_grid import grid
 
 LAWS = {"gaussian": (Gaussian, stats.norm), "laplace": (Laplace, stats.laplace)}
 SCALES = np.array([1e-3, 1.0, 3.7, 2.0**-20, 1e6])

@@ -47,7 +47,7 @@ class GivenWords:
     def __init__(self, words):
         self._words = torch.tensor([[word - 2**31 for word in words]], dtype=torch.int64).int()
 
-    def words(self, purpose, nodes, step, count, first=0):
+    def words(self, purpose, nodes, step, count, first=0, device=None):
         return self._words
 
 

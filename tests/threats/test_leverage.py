@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from tacit.graphs import graphs
 from tacit.privacy import Coalition, Eavesdropper, ModelHolder
-from tacit.privacy.noise import grid
+from tacit.privacy.noise_grid import grid
 from tacit.threats import leverage
 from tacit.threats.leverage import _GRID
 from tests.threats.oracle import exact_leverage, floats, grouped

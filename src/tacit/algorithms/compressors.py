@@ -95,7 +95,7 @@ class RandomK(_Sparsifier):
     """A random `share` of the entries, not rescaled; the receiver derives the indices from a seed of 8 bytes."""
 
     def __call__(self, x: Tensor, noise: Noise, nodes: Nodes, step: int, purpose: str) -> Tensor:
-        words = noise.words(f"random-k/{purpose}", nodes, step, x.shape[1])
+        words = noise.words(f"random-k/{purpose}", nodes, step, x.shape[1], device=x.device)
         indices = words.topk(self.entries(x), 1).indices
         return torch.zeros_like(x).scatter_(1, indices, x.gather(1, indices))
 
@@ -120,7 +120,8 @@ class Quantise(Compressor):
 
     def __call__(self, x: Tensor, noise: Noise, nodes: Nodes, step: int, purpose: str) -> Tensor:
         unit = x.abs().amax(1, keepdim=True) / (2 ** (self.bits - 1) - 1)
-        uniform = noise.words(f"quantise/{purpose}", nodes, step, x.shape[1]).to(x.dtype) * 2.0**-32 + 0.5
+        words = noise.words(f"quantise/{purpose}", nodes, step, x.shape[1], device=x.device)
+        uniform = words.to(x.dtype) * 2.0**-32 + 0.5
         levels = torch.where(unit > 0, x / unit, torch.zeros_like(x))
         rounded: Tensor = torch.floor(levels + uniform.clamp(0, 1 - 2.0**-24)) * unit
         return rounded

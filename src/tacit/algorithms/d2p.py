@@ -108,7 +108,7 @@ class D2P(Algorithm[PushSumState]):
 
     def start(self, task: Task, graph: Graph) -> PushSumState:
         x, local = task.split(task.initial())
-        return PushSumState(x, torch.ones(task.n, dtype=x.dtype), local)
+        return PushSumState(x, x.new_ones(task.n), local)
 
     def round(self, t: int, state: PushSumState, task: Task, network: Network) -> PushSumState:
         g = task.gradient(self.models(state), t, self.gradient_clip(t))

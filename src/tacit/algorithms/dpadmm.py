@@ -111,7 +111,8 @@ class DPADMM(NoisyGradientAlgorithm[DPADMMState]):
             return 1 / self.lr
         sigma = np.zeros(task.n) if self.sigma == 0 else self.bound_to(task).privacy.noise_std(task.nodes)
         root = np.sqrt(((self.clip or 0.0) / graph.nodes) ** 2 + task.d * sigma**2 / 8)
-        return torch.from_numpy(math.sqrt(2 * (k + 1) * (t + 1)) / self.diameter * root).to(task.dtype)[:, None]
+        eta = torch.from_numpy(math.sqrt(2 * (k + 1) * (t + 1)) / self.diameter * root)
+        return eta.to(task.dtype).to(task.device)[:, None]
 
 
 @dataclass(frozen=True)

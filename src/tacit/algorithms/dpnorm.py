@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tacit.algorithms.algorithm import Algorithm, algorithms, check_non_negative, check_positive, scatter_nodes
 from tacit.algorithms.dpnorm_privacy import DPNormPrivacy
-from tacit.algorithms.edges import EdgeState, degrees, hosted_edges, sum_over_neighbours
+from tacit.algorithms.edges import EdgeState, degrees, edge_signs, hosted_edges, sum_over_neighbours
 from tacit.algorithms.mixing_options import NO_MIXING
 from tacit.algorithms.privacy_plan import Nodes
 from tacit.errors import TacitError
@@ -111,7 +111,7 @@ class DPNorm(Algorithm[DPNormState]):
 
     def round(self, t: int, state: DPNormState, task: Task, network: Network) -> DPNormState:
         edges, n = network.edges(t), task.n
-        sign = torch.from_numpy(np.where(edges.source < edges.target, 1.0, -1.0)).to(state.x.dtype)[:, None]
+        sign = edge_signs(edges, state.x)
         degree = degrees(edges, n, state.x)
         eta = self.eta(degree)
         gamma = 1 + self.alpha * eta
@@ -129,7 +129,7 @@ class DPNorm(Algorithm[DPNormState]):
                 noised = self._release(t, w.clone(), task, network) if noise is None else w + noise
                 y = ((2 - gamma[edges.row]) * z - 2 * sign * noised[edges.row]) / gamma[edges.row]
                 dual = eta[edges.row] / 2 * (y + z)  # λ
-                z = network.swap(t, torch.where(exchanges[k][:, None], y, z), exchanges[k])
+                z = network.swap(t, torch.where(exchanges[k].to(z.device)[:, None], y, z), exchanges[k])
         mean_norm = sum_over_neighbours(dual.norm(dim=1, keepdim=True), edges, n)[:, 0] / degree[:, 0]
         return DPNormState(w, z, mean_norm)
 

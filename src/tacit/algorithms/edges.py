@@ -25,8 +25,14 @@ def hosted_edges(task: Task, graph: Graph) -> Edges:
     """Return the edges of a static graph that start at a hosted node; for `start`, which has no network."""
     source, target = graph.edges(0)
     hosted = np.isin(source, task.nodes)
-    row = torch.from_numpy(np.searchsorted(task.nodes, source[hosted]))
+    row = torch.from_numpy(np.searchsorted(task.nodes, source[hosted])).to(task.device)
     return Edges(source[hosted], target[hosted], row)
+
+
+def edge_signs(edges: Edges, like: Tensor) -> Tensor:
+    """Return 1 (E, 1) for each edge to a node with a larger id and −1 for each other edge, in the dtype of `like`."""
+    sign = torch.from_numpy(np.where(edges.source < edges.target, 1.0, -1.0))
+    return sign.to(like.dtype).to(like.device)[:, None]
 
 
 def sum_over_neighbours(z: Tensor, edges: Edges, n: int) -> Tensor:

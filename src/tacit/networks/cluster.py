@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
 import torch
+from scipy.sparse import csr_array
 from torch import Tensor
 
 from tacit.errors import TacitError
 from tacit.graphs import Graph
+from tacit.networks.device_weights import DeviceWeights
 from tacit.networks.network import Costs, Network, Nodes
 from tacit.networks.process_group import ProcessGroup
 from tacit.networks.simulated import csr_tensor
@@ -24,7 +25,7 @@ class _Mixing:
 
     outgoing: dict[int, Tensor]
     incoming: dict[int, int]
-    weights: Tensor
+    weights: csr_array
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class Cluster(Network):
         super().__init__(graph, ranks.block(graph.nodes), costs)
         self._ranks = ranks
         self._buffer = torch.empty(0, dtype=torch.uint8)  # reused, since its size changes with the round
+        self.device = ranks.device
         self._first = np.array([ranks.block(graph.nodes, rank)[0] for rank in range(ranks.size)])
 
     def _mix(self, t: int, values: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -67,14 +69,14 @@ class Cluster(Network):
         mixed = []
         for k, (value, own) in enumerate(zip(values, flat, strict=True)):
             rows = self._in_order(own, {rank: cut[k] for rank, cut in parts.items()})
-            weights = self._cached(own.dtype, t, partial(plan.weights.to, own.dtype))
-            mixed.append((weights @ rows).view(value.shape))
+            mixed.append(self._product(t, plan.weights, rows).view(value.shape))
         return tuple(mixed)
 
     def _swap(self, t: int, z: Tensor, only: Tensor | None) -> Tensor:
         plan = self._cached("swap", t, lambda: self._swapping(t))
+        active = only if only is None else only.to(z.device)
         outgoing, incoming = (
-            places if only is None else {rank: rows[only[rows]] for rank, rows in places.items()}
+            places if only is None else {rank: rows[active[rows]] for rank, rows in places.items()}
             for places in (plan.outgoing, plan.incoming)
         )
         others = [rank for rank, rows in outgoing.items() if rank != self._ranks.rank and len(rows)]
@@ -97,6 +99,12 @@ class Cluster(Network):
         # The order of summation depends on the number of ranks: double precision keeps the difference small.
         return (self._ranks.sum(x.sum(0, dtype=torch.float64)) / self.graph.nodes).to(x.dtype)
 
+    def _product(self, t: int, weights: csr_array, rows: Tensor) -> Tensor:
+        if rows.device.type != "cpu":
+            return self._cached((rows.dtype, rows.device), t, lambda: DeviceWeights.of(weights, rows)).product(rows)
+        own: Tensor = self._cached(rows.dtype, t, lambda: _sparse(weights, rows.dtype))
+        return own @ rows
+
     def _check_finite(self, t: int | None, owners: Nodes, *values: Tensor) -> None:
         try:
             super()._check_finite(t, owners, *values)
@@ -109,12 +117,12 @@ class Cluster(Network):
         own = matrix[first:last]
         needed = np.union1d(own.indices, self.nodes)  # sorted: lower ranks, this rank, higher ranks
         places = np.searchsorted(needed, own.indices).astype(own.indices.dtype)
-        weights = csr_tensor(own.indptr, places, own.data, (len(self.nodes), len(needed)), torch.float64)
+        weights = csr_array((own.data, places, own.indptr), shape=(len(self.nodes), len(needed)))
         counts = np.bincount(self._owner(needed), minlength=self._ranks.size)
         wanted = matrix[:, first:last].tocoo()
         pairs = np.unique(np.stack([self._owner(wanted.row), wanted.col]), axis=1)
         return _Mixing(
-            {rank: torch.from_numpy(pairs[1, pairs[0] == rank]).long() for rank in self._other_ranks(pairs[0])},
+            {rank: self._rows(pairs[1, pairs[0] == rank]) for rank in self._other_ranks(pairs[0])},
             {rank: int(counts[rank]) for rank in self._other_ranks(self._owner(needed))},
             weights,
         )
@@ -124,9 +132,12 @@ class Cluster(Network):
         owner, order = self._owner(edges.target), np.lexsort((edges.source, edges.target))
         ranks = np.unique(owner).tolist()
         return _Swapping(
-            {rank: torch.from_numpy(np.flatnonzero(owner == rank)) for rank in ranks},
-            {rank: torch.from_numpy(order[owner[order] == rank]) for rank in ranks},
+            {rank: self._rows(np.flatnonzero(owner == rank)) for rank in ranks},
+            {rank: self._rows(order[owner[order] == rank]) for rank in ranks},
         )
+
+    def _rows(self, rows: Nodes) -> Tensor:
+        return torch.from_numpy(rows).long().to(self.device)
 
     def _owner(self, nodes: Nodes) -> Nodes:
         """The rank that hosts each node."""
@@ -141,10 +152,14 @@ class Cluster(Network):
             return own
         parts = {self._ranks.rank: _bytes(own), **received}
         size = sum(len(part) for part in parts.values())
-        if len(self._buffer) < size:
+        if len(self._buffer) < size or self._buffer.device != own.device:
             self._buffer = own.new_empty(size, dtype=torch.uint8)
         torch.cat([parts[rank] for rank in sorted(parts)], out=self._buffer[:size])
         return self._buffer[:size].view(own.dtype).view(-1, own.shape[1])
+
+
+def _sparse(matrix: csr_array, dtype: torch.dtype) -> Tensor:
+    return csr_tensor(matrix.indptr, matrix.indices, matrix.data, matrix.shape, dtype)
 
 
 def _bytes(rows: Tensor) -> Tensor:

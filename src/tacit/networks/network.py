@@ -75,6 +75,8 @@ class Network(ABC):
 
     omniscient: ClassVar[bool] = False
 
+    device = torch.device("cpu")  # of the values of the nodes; set it before the first round
+
     def __init__(self, graph: Graph, nodes: Nodes | None = None, costs: Costs | None = None) -> None:
         self.graph = graph
         self.nodes = np.arange(graph.nodes) if nodes is None else nodes
@@ -101,14 +103,15 @@ class Network(ABC):
     def swap(self, t: int, z: Tensor, only: Tensor | None = None) -> Tensor:
         """For every edge i→j, the value that j holds for j→i. Rows follow `edges(t)`; both directions must exist.
 
-        With `only`, one bool per edge on which both ends agree, the other edges exchange nothing and keep their value.
+        With `only`, one bool per edge in main memory on which both ends agree, the other edges exchange nothing and
+        keep their value.
         """
         source = self.edges(t).source
         self._check_finite(t, source, z)
         active = source if only is None else source[only.numpy()]
         self._count(np.bincount(np.searchsorted(self.nodes, active), minlength=len(self.nodes)), _row_bytes(z))
         received = self._swap(t, z, only)
-        return received if only is None else torch.where(only[:, None], received, z)
+        return received if only is None else torch.where(only.to(z.device)[:, None], received, z)
 
     def max(self, s: Tensor) -> Tensor:
         """The maximum of the nodes' numbers (n,) as a scalar; every node receives it."""
@@ -131,7 +134,7 @@ class Network(ABC):
         source, target = self.graph.edges(t)
         mine = np.isin(source, self.nodes)
         row = torch.from_numpy(np.searchsorted(self.nodes, source[mine]))
-        return Edges(source[mine], target[mine], row)
+        return Edges(source[mine], target[mine], row.to(self.device))
 
     def seconds(self, draws: int) -> float:
         """The cost in seconds after `draws` gradients per node."""

@@ -26,19 +26,21 @@ _STOP_REASON_KEY = "tacit/stopped"
 class ProcessGroup:
     """This process among those of its cluster. When one rank stops, all others stop with its reason.
 
-    Tensors in main memory are sent with gloo. Those on a GPU would be sent with nccl, which is untested.
+    Tensors in main memory are sent with gloo, those of CUDA devices with nccl. Nccl was not run on hardware.
 
     Attributes:
         rank: The number of this process, from 0.
         size: The number of processes.
         bytes_sent: Bytes sent to other ranks by `exchange`.
         stop_reason: Why this process can no longer communicate; empty while it can.
+        device: Where the values of the nodes are; `use_device` sets it.
     """
 
     def __init__(self, store: Store, rank: int, size: int, timeout: float = DEFAULT_TIMEOUT) -> None:
         self.rank, self.size, self.bytes_sent = rank, size, 0
         self._store, self._timeout, self.stop_reason = store, timeout, ""
-        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        self.device = torch.device("cpu")
+        backend = backend_of(cuda=torch.cuda.is_available())
         with self._communicating():
             dist.init_process_group(
                 backend, store=store, rank=rank, world_size=size, timeout=timedelta(seconds=timeout)
@@ -48,6 +50,18 @@ class ProcessGroup:
     def is_leader(self) -> bool:
         """Whether this process prints and writes what exists once per run."""
         return self.rank == 0
+
+    @property
+    def local_rank(self) -> int:
+        """The number of this process on its machine."""
+        return int(os.environ.get("LOCAL_RANK", self.rank))
+
+    def use_device(self, device: torch.device) -> None:
+        """Use a device for the values of the nodes. All ranks take part, as nccl requires of its first message."""
+        self.device = device
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+            self.sum(torch.zeros(1, device=device))
 
     def block(self, nodes: int, rank: int | None = None) -> Nodes:
         """The ids of the nodes of a rank, by default this one. Blocks are contiguous and differ by at most one node."""
@@ -63,7 +77,7 @@ class ProcessGroup:
 
     def exchange(self, outgoing: Mapping[int, Tensor], incoming: Mapping[int, int]) -> dict[int, Tensor]:
         """Send bytes to other ranks and receive the given number of bytes from others, one message per pair."""
-        device = next((message.device for message in outgoing.values()), None)
+        device = next((message.device for message in outgoing.values()), self.device)
         received = {rank: torch.empty(size, dtype=torch.uint8, device=device) for rank, size in incoming.items()}
         operations = [dist.P2POp(dist.irecv, message, rank) for rank, message in received.items()]
         operations += [dist.P2POp(dist.isend, message, rank) for rank, message in outgoing.items()]
@@ -139,6 +153,15 @@ class ProcessGroup:
             self.stop()
             self.stop_reason = reason
             raise PeerStopped(reason) from None
+
+
+def backend_of(*, cuda: bool) -> str:
+    """Return the backends of torch.distributed: gloo for main memory, and nccl for CUDA devices if there are any.
+
+    >>> backend_of(cuda=True)
+    'cpu:gloo,cuda:nccl'
+    """
+    return "cpu:gloo,cuda:nccl" if cuda else "gloo"
 
 
 def in_process_group() -> bool:

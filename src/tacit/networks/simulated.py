@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from tacit.graphs import Graph
+from tacit.networks.device_weights import DeviceWeights
 from tacit.networks.network import Costs, Network, largest_distance
 
 Index = npt.NDArray[np.signedinteger[Any]]
@@ -38,11 +39,14 @@ class Simulated(Network):
         return tuple(self._product(t, value) for value in values)
 
     def _product(self, t: int, x: Tensor) -> Tensor:
+        if x.device.type != "cpu":
+            rows = self._cached((x.dtype, x.device), t, lambda: DeviceWeights.of(self.graph.at(t), x))
+            return rows.product(x.reshape(len(x), -1)).view(x.shape)
         weights = self._cached(x.dtype, t, lambda: _sparse(self.graph.at(t), x.dtype))
         return (weights @ x.reshape(len(x), -1)).view(x.shape)
 
     def _swap(self, t: int, z: Tensor, only: Tensor | None) -> Tensor:
-        return z[self._cached("opposite", t, lambda: self._opposite(t))]
+        return z[self._cached(("opposite", z.device), t, lambda: self._opposite(t).to(z.device))]
 
     def _max(self, s: Tensor) -> Tensor:
         return s.max()

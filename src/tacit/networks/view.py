@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
 from torch import Tensor
 
 from tacit.graphs import Graph
@@ -26,6 +27,10 @@ class NetworkView(Network):
     @property
     def omniscient(self) -> bool:  # type: ignore[override]
         return self._network.omniscient
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        return self._network.device
 
     @property
     def traffic(self) -> Traffic:

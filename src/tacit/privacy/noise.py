@@ -18,12 +18,14 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from torch import Tensor
 
 from tacit.errors import TacitError
+from tacit.privacy.device_noise import device_words, rounded_on_device
+from tacit.privacy.noise_grid import check_scale, grid
 
 _CHUNK_SAMPLES = 1 << 19  # of several nodes per step: enough for all cores, few enough for the cache
 _NODE_SAMPLES = 1 << 18  # of one node per step; unlike _CHUNK_SAMPLES, this number determines the noise
 _LOW_31_BITS = 0x7FFFFFFF
+CPU = torch.device("cpu")
 _LOG_OFFSET = 2.0**-64  # keeps log away from 0; below the resolution of the 62 bits to which it is added
-_GRID_BITS = 6  # by which the grid of released values is finer than the noise; 2^17 floats share a cell in float32
 
 
 class Noise:
@@ -95,16 +97,24 @@ class Noise:
         return digest.hexdigest()
 
     def words(
-        self, purpose: str, nodes: npt.NDArray[np.int64], step: int | npt.NDArray[np.int64], count: int, first: int = 0
+        self,
+        purpose: str,
+        nodes: npt.NDArray[np.int64],
+        step: int | npt.NDArray[np.int64],
+        count: int,
+        first: int = 0,
+        device: torch.device = CPU,
     ) -> Tensor:
         """Return `count` uniform 32-bit words per node, from block `first` of its stream on, as int32 (n, count).
 
-        `step` may be one number, or one per node. A block has 4 words.
+        `step` may be one number, or one per node. A block has 4 words. Other devices have words of their own.
         """
         steps = np.asarray(step)
         for what, numbers in (("node", nodes), ("step", steps)):
             if numbers.size and not (numbers.min() >= 0 and numbers.max() < 2**32):  # their noise would repeat
                 raise TacitError(f"A {what} must be at least 0 and below 2³², got {numbers.max()}")
+        if device != CPU:
+            return device_words(self._key, purpose, nodes, steps, count, first, device)
         key = hashlib.blake2b(purpose.encode(), key=self._key, digest_size=16).digest()
         blocks = -(-count // 4)
         counters = np.empty((len(nodes), blocks, 2), np.uint64)
@@ -134,8 +144,9 @@ class Noise:
         """
         for rows, columns, part in _rounded(x, scale, nodes, strict, grid_scale):
             half = -(-part.shape[1] // 2)
-            words = self.words(purpose, nodes[rows], step, 3 * half, 3 * columns.start // 8).view(-1, 3, half)
-            variance = torch.from_numpy(scale[rows, None] ** 2).to(x.dtype)
+            first = 3 * columns.start // 8
+            words = self.words(purpose, nodes[rows], step, 3 * half, first, x.device).view(-1, 3, half)
+            variance = torch.from_numpy(scale[rows, None] ** 2).to(x.dtype).to(x.device)
             radius = _log_uniform(words[:, 0], words[:, 1], x.dtype).mul_(-2 * variance).sqrt_()
             angle = words[:, 2].to(x.dtype).mul_(math.pi * 2.0**-31)
             part[:, :half].addcmul_(radius, angle.cos())
@@ -155,21 +166,10 @@ class Noise:
         """Add Laplace(0, scale[i]) to row i, and round to the grid: 62 bits for the size, one for the sign."""
         for rows, columns, part in _rounded(x, scale, nodes, strict):
             width = part.shape[1]
-            words = self.words(purpose, nodes[rows], step, 2 * width, columns.start // 2).view(-1, 2, width)
+            words = self.words(purpose, nodes[rows], step, 2 * width, columns.start // 2, x.device).view(-1, 2, width)
             size = _log_uniform(words[:, 0], words[:, 1], x.dtype)
             sign = (words[:, 0] >> 31).mul_(2).add_(1).to(x.dtype)
-            part.addcmul_(size.mul_(torch.from_numpy(-scale[rows, None]).to(x.dtype)), sign)
-
-
-def grid(scale: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the step of the grid for values with noise of this scale: a power of two, 64 to 128 times smaller.
-
-    Rounding adds step²/12 to the variance, at most 0.00002 of that of Gaussian noise. Without noise there is no grid.
-
-    >>> grid(np.array([1.0, 3.0, 0.01, 0.0])).tolist()
-    [0.015625, 0.03125, 0.0001220703125, 0.0]
-    """
-    return np.where(scale > 0, np.ldexp(1.0, np.frexp(scale)[1] - 1 - _GRID_BITS), 0.0)
+            part.addcmul_(size.mul_(torch.from_numpy(-scale[rows, None]).to(x.dtype).to(x.device)), sign)
 
 
 def _rounded(
@@ -180,8 +180,11 @@ def _rounded(
     grid_scale: float | None = None,
 ) -> Iterator[tuple[slice, slice, Tensor]]:
     """Yield parts of x for the caller to add noise to, and round each part to the grid while it is in the cache."""
-    _check_scale(scale, x.dtype, nodes)
+    check_scale(scale, x.dtype, nodes)
     finest = scale if grid_scale is None else np.full_like(scale, grid_scale)
+    if x.device != CPU:
+        yield from rounded_on_device(x, grid(finest)[:, None], _NODE_SAMPLES, strict=strict)
+        return
     steps = torch.from_numpy(grid(finest)[:, None]).to(x.dtype)
     # Around 1.5/eps steps floats are one step apart, so adding and subtracting that many rounds, ties to even. No
     # value becomes −0, whose sign would reveal more than the grid does.
@@ -217,17 +220,6 @@ def _round_far(part: Tensor, step: Tensor, limit: Tensor, strict: bool) -> None:
         part.clamp_(-limit, limit)
     exact = part.double()
     part.copy_(torch.where(step > 0, (exact / step).round_().mul_(step).add_(0.0), exact))
-
-
-def _check_scale(scale: npt.NDArray[np.float64], dtype: torch.dtype, nodes: npt.NDArray[np.int64]) -> None:
-    """Refuse scales at which squares of the noise underflow or overflow."""
-    most = 2.0 ** (50 if dtype == torch.float32 else 400)
-    wrong = np.flatnonzero(~((scale >= 1 / most) & (scale <= most) | (scale == 0)))
-    if len(wrong):
-        raise TacitError(
-            f"The noise of node {nodes[wrong[0]]} has scale {scale[wrong[0]]:.3g}, which must be between "
-            f"{1 / most:.1g} and {most:.1g}: use other units for the data or the clip bound"
-        )
 
 
 def _chunks(x: Tensor) -> Iterator[tuple[slice, slice]]:

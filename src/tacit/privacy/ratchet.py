@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from torch import Tensor
 
 from tacit.errors import TacitError
-from tacit.privacy.noise import Noise
+from tacit.privacy.noise import CPU, Noise
 
 _NEXT, _USE = b"tacit/ratchet", b"tacit/noise"
 _BYTES = 32
@@ -90,9 +90,15 @@ class RatchetedNoise(Noise):
         self._round = t
 
     def words(
-        self, purpose: str, nodes: npt.NDArray[np.int64], step: int | npt.NDArray[np.int64], count: int, first: int = 0
+        self,
+        purpose: str,
+        nodes: npt.NDArray[np.int64],
+        step: int | npt.NDArray[np.int64],
+        count: int,
+        first: int = 0,
+        device: torch.device = CPU,
     ) -> Tensor:
-        return self.rounds.noise(self._round).words(purpose, nodes, step, count, first)
+        return self.rounds.noise(self._round).words(purpose, nodes, step, count, first, device)
 
 
 class ShuffleNoise(Noise):
@@ -103,7 +109,13 @@ class ShuffleNoise(Noise):
         self.chain = chain
 
     def words(
-        self, purpose: str, nodes: npt.NDArray[np.int64], step: int | npt.NDArray[np.int64], count: int, first: int = 0
+        self,
+        purpose: str,
+        nodes: npt.NDArray[np.int64],
+        step: int | npt.NDArray[np.int64],
+        count: int,
+        first: int = 0,
+        device: torch.device = CPU,
     ) -> Tensor:
         steps = np.broadcast_to(np.asarray(step, np.int64), (len(nodes),))
         found = torch.empty(len(nodes), count, dtype=torch.int32)
@@ -111,7 +123,7 @@ class ShuffleNoise(Noise):
             rows = np.flatnonzero(steps == each)
             words = self.chain.noise(int(each)).words(purpose, nodes[rows], int(each), count, first)
             found[torch.from_numpy(rows)] = words
-        return found
+        return found.to(device)
 
 
 def _derived(key: bytes, info: bytes) -> bytes:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tacit.algorithms import Algorithm
+from tacit.device import choose_device
 from tacit.errors import TacitError
 from tacit.graphs import Graph, require
 from tacit.networks import Cluster, ClusterCoordinator, Coordinator, Costs, Network, ProcessGroup, Simulated
@@ -70,11 +71,15 @@ def from_config(
     """
     coordinator = Coordinator() if ranks is None else ClusterCoordinator(ranks)
     check_secret_noise(config, accepted=secret_noise, processes=coordinator.processes)
+    device = choose_device(config.device, None if ranks is None else ranks.local_rank)
     config, parts = apply_recipe(config, parts)
     complete = _complete(config, parts)
     config = resolved_config(config, parts)
     costs = Costs(**config.network.model_dump())
+    if ranks is not None:
+        ranks.use_device(device)
     network: Network = Simulated(complete.graph, costs) if ranks is None else Cluster(complete.graph, ranks, costs)
+    network.device = device
     if extend and not resume:
         raise TacitError(f"extend = {extend} continues a run, so it needs resume and the folder of the run")
     if out is None:
@@ -157,7 +162,8 @@ def _assemble(
     whole_ledger = Ledger() if spread else ledger
     noise = secret or (Noise.from_system() if config.noise == "secret" else Noise.from_seed(config.seed))
     weights = parts.algorithm.mixing.weights
-    task = build_task(config, parts.model, parts.data, parts.shards, noise=noise, ledger=whole_ledger, weights=weights)
+    how: dict[str, Any] = {"ledger": whole_ledger, "weights": weights, "device": network.device}
+    task = build_task(config, parts.model, parts.data, parts.shards, noise=noise, **how)
     algorithm, budget = apply_privacy_target(parts.algorithm, task, parts.graph, config.privacy, rounds)
     if spread:
         task, budget = task.host(network.nodes.tolist(), ledger), budget and budget.for_nodes(network.nodes)

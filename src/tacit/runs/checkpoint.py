@@ -124,8 +124,8 @@ def _tensors(state: Any, title: str) -> dict[str, Tensor]:
 
 
 def _with_tensors(state: Any, tensors: Mapping[str, Tensor]) -> Any:
-    """The state with the tensors that `_tensors` returned."""
-    own = {key: value for key, value in tensors.items() if "." not in key}
+    """The state with the tensors that `_tensors` returned, on the devices on which its own are."""
+    own = {key: value.to(getattr(state, key).device) for key, value in tensors.items() if "." not in key}
     for key in {key.partition(".")[0] for key in tensors if "." in key}:
         inside = {name.partition(".")[2]: value for name, value in tensors.items() if name.startswith(f"{key}.")}
         own[key] = _with_tensors(getattr(state, key), inside)

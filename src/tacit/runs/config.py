@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, SerializerFunctionWrapHandler, ValidationInfo, field_validator, model_serializer
 
+from tacit.device import DEVICE_PATTERN
 from tacit.errors import unknown
 from tacit.runs.config_batch import ALL_RECORDS, Batch
 from tacit.runs.config_file import apply_settings, read_toml, validate_section
@@ -22,6 +23,7 @@ from tacit.runs.config_sections import (
 )
 from tacit.runs.metrics import optional_metrics
 from tacit.runs.storage import CONFIG_FILE, LEDGER_FILE
+from tacit.tasks import Precision
 
 
 class Config(ConfigSection):
@@ -34,6 +36,15 @@ class Config(ConfigSection):
     )
     rounds: int = Field(default=200, ge=1, description="number of rounds")
     evaluate_every: int | None = Field(default=None, ge=1, description="rounds between two evaluations")
+    device: str = Field(
+        default="cpu",
+        pattern=DEVICE_PATTERN,
+        description="where the run computes: cpu, cuda, cuda:1, mps or auto",
+        examples=["cuda"],
+    )
+    precision: Precision = Field(
+        default="float32", description="of forward and backward passes: float32 or bf16 (docs/devices.md)"
+    )
     recipe: str | None = Field(
         default=None,
         pattern=r"^[\w\-.]+$",
@@ -58,6 +69,13 @@ class Config(ConfigSection):
     def _keep_part_defaults(cls, section: Any, info: ValidationInfo) -> Any:
         assert info.field_name is not None
         return with_part_defaults(info.field_name, section)
+
+    @model_serializer(mode="wrap")
+    def _leave_out_unused(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Options that have no effect are left out, so that a run of an earlier version has the same config."""
+        table: dict[str, Any] = write(self)
+        unused = {"device": "cpu", "precision": "float32"}
+        return {key: value for key, value in table.items() if key not in unused or value != unused[key]}
 
     @field_validator("measure")
     @classmethod

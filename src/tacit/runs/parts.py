@@ -46,6 +46,7 @@ from tacit.tasks import (
 )
 
 Shards = list[npt.NDArray[np.int64]]
+CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -195,10 +196,12 @@ def build_task(
     nodes: npt.NDArray[np.int64] | None = None,
     weights: Weighting = "equal",
     network_sizes: npt.NDArray[np.int64] | None = None,
+    device: torch.device = CPU,
 ) -> Task:
     """The task of the nodes with these shards, with batches as in the config.
 
-    `network_sizes` are the numbers of records of all nodes, if not all of them are here.
+    `network_sizes` are the numbers of records of all nodes, if not all of them are here. Names of devices in the config
+    are not read: `device` is where the task computes.
     """
     task = Task(
         model,
@@ -216,6 +219,8 @@ def build_task(
         clipping=config.batch.clipping,
         augmentation=config.batch.augmentation,
         network_sizes=network_sizes,
+        device=device,
+        precision=config.precision,
     )
     _warn_of_large_delta(config.privacy.delta, int(task.sizes.min()))
     return task

@@ -144,7 +144,7 @@ def check_resume(run: Run, folder: Path) -> None:
         how = f"with --workers {processes}" if processes > 1 else "without --workers"
         plural = "es" if processes > 1 else ""
         raise TacitError(f"{folder} was written by {processes} process{plural}: resume it {how}")
-    changed = settings_differences(facts["config"], run.config)
+    changed = settings_differences({**facts["config"], "device": "any"}, {**run.config, "device": "any"})
     if changed:
         more = any(line.startswith("rounds is ") for line in changed)
         hint = ". To continue a run beyond its rounds, use --extend ROUNDS (Python: extend=)" if more else ""

@@ -93,7 +93,7 @@ def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[s
     """Write the tensors of a state, with the other facts needed to resume exactly."""
     metadata = {"format": _FORMAT, "facts": json.dumps(dict(facts))}
     # Copies, since safetensors refuses tensors that share memory.
-    data = safetensors.torch.save({k: v.contiguous().clone() for k, v in tensors.items()}, metadata)
+    data = safetensors.torch.save({k: v.cpu().contiguous().clone() for k, v in tensors.items()}, metadata)
     write(path, data, durable=True)
 
 
@@ -111,7 +111,7 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def write_models(path: Path, models: Tensor) -> None:
-    write(path, safetensors.torch.save({"models": models.contiguous()}))
+    write(path, safetensors.torch.save({"models": models.cpu().contiguous()}))
 
 
 def refuse_learned_graphs(folder: Path) -> None:

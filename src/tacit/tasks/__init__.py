@@ -47,6 +47,7 @@ from tacit.tasks.inspection import CellCounter, TableCheck, TableDraft, cell_not
 from tacit.tasks.layout import Layout, join
 from tacit.tasks.model import Model
 from tacit.tasks.models import Forward, models, tensor_output
+from tacit.tasks.precision import Precision
 from tacit.tasks.preparation import (
     RecordPreparation,
     prepare_records,
@@ -106,6 +107,7 @@ __all__ = [
     "MultiLabel",
     "Normalise",
     "PixelScale",
+    "Precision",
     "Predictions",
     "Ranges",
     "RecordPreparation",

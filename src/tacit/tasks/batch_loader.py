@@ -21,11 +21,15 @@ NodeBatch = tuple[slice, Tensor, Tensor]
 
 
 class BatchLoader:
-    """Loads batches from the hosted nodes' shards. It caches the batches of draws that recur, since copying is slow."""
+    """Loads batches from the hosted nodes' shards. It caches the batches of draws that recur, since copying is slow.
 
-    def __init__(self, data: Dataset, shards: Sequence[npt.NDArray[np.int64]]) -> None:
-        self._data = data
-        self.records = torch.nn.utils.rnn.pad_sequence([torch.as_tensor(shard) for shard in shards], batch_first=True)
+    On a device it has a copy of the records there. Draws are in main memory; their positions are copied to the device.
+    """
+
+    def __init__(self, data: Dataset, shards: Sequence[npt.NDArray[np.int64]], device: torch.device) -> None:
+        self._x, self._y = data.x.to(device), data.y.to(device)
+        padded = torch.nn.utils.rnn.pad_sequence([torch.as_tensor(shard) for shard in shards], batch_first=True)
+        self.records = padded.to(device)
         self._cache: dict[int, tuple[Tensor, list[NodeBatch]]] = {}
 
     def batches(self, drawn: Draw, distinct: int | None = None) -> Iterator[NodeBatch]:
@@ -39,15 +43,15 @@ class BatchLoader:
         if cached is not None:
             yield from cached[1]
             return
-        record = self._data.x[0]
+        record = self._x[0]
         cacheable = distinct is not None and distinct * drawn.records.numel() * record.nbytes <= _CACHE_BYTES
         if cacheable and len(self._cache) >= (distinct or 0):
             self._cache.clear()  # batches of an earlier permutation
-        records = self.records.gather(1, drawn.records)
+        records = self.records.gather(1, drawn.records.to(self.records.device))
         batches = []
         for rows in slices(len(records), _NUMBERS_PER_COPY // max(1, records.shape[1] * record.numel())):
             longest = width(drawn.weight[rows])
-            x, y = (_take(values, records[rows, :longest]) for values in (self._data.x, self._data.y))
+            x, y = (_take(values, records[rows, :longest]) for values in (self._x, self._y))
             if cacheable:
                 batches.append((rows, x, y))
             yield rows, x, y

@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from tacit.device import as_double
 from tacit.errors import TacitError
 from tacit.tasks.clipping import ClipNorm, clip_norms, vector_norms
 
@@ -84,8 +85,10 @@ class Clip:
 
         A product below the smallest normal number has few digits and could be rounded up, so 0 replaces it.
         """
-        exact = weight * self.factor(norms.double(), weight.dtype)
-        return torch.where(exact.abs() < torch.finfo(weight.dtype).smallest_normal, 0.0, exact).to(weight.dtype)
+        norms = as_double(norms)
+        exact = weight.to(norms.device) * self.factor(norms, weight.dtype)
+        least = torch.finfo(weight.dtype).smallest_normal
+        return torch.where(exact.abs() < least, 0.0, exact).to(weight.dtype).to(weight.device)
 
     def clip_rows(self, g: Tensor) -> Tensor:
         """Return g (n, d) with each row clipped."""

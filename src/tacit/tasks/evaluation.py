@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from tacit.device import as_double
 from tacit.errors import TacitError
 from tacit.tasks.heads import Head
 from tacit.tasks.model import Model
@@ -59,17 +60,18 @@ def _losses_and_outputs(model: Model, params: Tensor, x: Tensor, y: Tensor) -> t
 
 
 @torch.no_grad()
-def predict_tests(
-    model: Model, head: Head | None, params: Tensor, x: Tensor, y: Tensor, dtype: torch.dtype
-) -> Predictions:
-    """Return the predictions of one parameter vector (d,) for records x (M, …) with targets y (M, …)."""
-    loss, parts = 0.0, []
+def predict_tests(model: Model, head: Head | None, params: Tensor, x: Tensor, y: Tensor) -> Predictions:
+    """Return the predictions of one parameter vector (d,) for records x (M, …) with targets y (M, …).
+
+    They are computed on the device of the parameters, and returned in main memory.
+    """
+    loss, parts, device = 0.0, [], params.device
     for start in range(0, len(y), _RECORDS_AT_ONCE):
         part = slice(start, start + _RECORDS_AT_ONCE)
-        records = x[part].to(dtype) if x.is_floating_point() else x[part]
-        losses, outputs = _losses_and_outputs(model, params, records, y[part])
+        records = x[part].to(params.dtype).to(device) if x.is_floating_point() else x[part].to(device)
+        losses, outputs = _losses_and_outputs(model, params, records, y[part].to(device))
         loss += float(losses.sum())
         if head is not None and outputs is not None:
-            parts.append(head.predict(outputs.double()))  # in which fewer scores are equal
+            parts.append(head.predict(as_double(outputs)).cpu())  # in double precision fewer scores are equal
     predictions = torch.cat(parts) if parts else None
     return Predictions(head, loss / len(y) if len(y) else math.nan, predictions, y)

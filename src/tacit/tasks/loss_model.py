@@ -17,6 +17,7 @@ from tacit.tasks.heads import Head
 from tacit.tasks.models.check import check_independence
 from tacit.tasks.models.dropout import mask_keys
 from tacit.tasks.models.synthetic import RecordForm
+from tacit.tasks.precision import Precision, check_precision, require_full_products
 
 
 class LossModel:
@@ -35,13 +36,18 @@ class LossModel:
         self.weight_decay = weight_decay
         self.layout = layout = objective.layout
         self.d, self.shared, self.bounded = layout.d, layout.shared, layout.bounded
-        self._objective, self._initial, self._dtype = objective, initial, initial.dtype
+        self._objective, self._initial, self._placed = objective, initial, (initial.dtype, initial.device)
         self._gradients = Gradients(objective, engine)
         self._head, self._checked, self.takes_tokens = head, set[RecordForm](), False
 
     def initial(self) -> Tensor:
         """Return a copy of the initial parameters (d,)."""
         return self._initial.clone()
+
+    def use_precision(self, precision: Precision, dtype: torch.dtype = torch.float32) -> None:
+        """Compute forward and backward passes of gradients in this precision, for parameters of this dtype."""
+        check_precision(precision, dtype)
+        self._objective.precision = precision
 
     def mask_keys(self, noise: Noise, nodes: npt.NDArray[np.int64], step: int, records: Tensor) -> Tensor | None:
         """Return the keys (n, B) of the dropout masks of a step, for positions in the shards; None without dropout."""
@@ -84,6 +90,7 @@ class LossModel:
             copies: K. With K > 1, x (n, B, K, …) has K copies of each record, and ∇ℓ_b is the mean over them.
         """
         self._check_shape(params)
+        require_full_products()
         x, weight = self._match_dtype(params, x), weight.to(params.dtype)
         self._check_records_independent(x if copies == 1 else x[:, :, 0], y)
         return self._gradients.sum(params, x, y, weight, clip, out, before, keys, copies)
@@ -94,9 +101,9 @@ class LossModel:
 
     def _match_dtype(self, params: Tensor, x: Tensor) -> Tensor:
         """Return x in the dtype that the module takes; convert its frozen parameters to that of `params`."""
-        if isinstance(self._objective, ModuleObjective) and params.dtype != self._dtype:
-            self._objective.module.to(params.dtype)
-            self._dtype = params.dtype
+        if isinstance(self._objective, ModuleObjective) and (params.dtype, params.device) != self._placed:
+            self._objective.module.to(params.device, params.dtype)
+            self._placed = params.dtype, params.device
         return x.to(torch.int64 if self.takes_tokens else params.dtype) if x.is_floating_point() else x
 
     def _check_records_independent(self, x: Tensor, y: Tensor) -> None:

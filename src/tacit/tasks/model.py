@@ -180,9 +180,9 @@ class Model(LossModel):
         """Return a plain copy of the module with parameters (d,), in evaluation mode; None without a module."""
         if not isinstance(self._objective, ModuleObjective):
             return None
-        module = restore_layers(copy.deepcopy(self._objective.module)).to(params.dtype).eval()
+        module = restore_layers(copy.deepcopy(self._objective.module)).to("cpu", params.dtype).eval()
         parameters = dict(module.named_parameters())
-        for name, value in self.layout.unflatten(params).items():
+        for name, value in self.layout.unflatten(params.cpu()).items():
             parameters[name].copy_(value)
             parameters[name].requires_grad_(True)
         return module

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from tacit.device import has_double
 from tacit.errors import TacitError
 from tacit.privacy import Draw, Noise
 from tacit.tasks.augmentation import Augmentation
@@ -19,6 +20,8 @@ from tacit.tasks.clip import Clip
 from tacit.tasks.data import Dataset, Ranges, with_ranges
 from tacit.tasks.model import Model
 from tacit.tasks.preparation import RecordPreparation, prepared_data
+
+CPU = torch.device("cpu")
 
 
 class Records:
@@ -39,12 +42,14 @@ class Records:
         data: Dataset,
         shards: Sequence[npt.NDArray[np.int64]],
         augmentation: Augmentation | None = None,
+        device: torch.device = CPU,
     ) -> None:
         self._model, self.data, self.shards, self.augmentation = model, data, shards, augmentation
+        self._device = device
         self._unprepared, self.preparation = data, None
         if augmentation is not None:
             augmentation.check(data.inputs)
-        self._loader = BatchLoader(data, shards)
+        self._loader = BatchLoader(data, shards, device)
         self._longest: float | None = None
 
     def copy_keys(self, noise: Noise, nodes: npt.NDArray[np.int64], step: int, records: Tensor) -> Tensor | None:
@@ -59,7 +64,7 @@ class Records:
 
     def with_data(self, data: Dataset) -> Records:
         """Return the records of other data in the same shards, for audits."""
-        return Records(self._model, data, self.shards, self.augmentation)
+        return Records(self._model, data, self.shards, self.augmentation, self._device)
 
     def gradient_sum(
         self,
@@ -79,8 +84,10 @@ class Records:
         within the bound: it must not stop the run, because the stop would reveal the record.
         """
         value, model = torch.empty_like(params), self._model
+        weights, keys, copy_keys = (None if k is None else k.to(params.device) for k in (drawn.weight, keys, copy_keys))
+        assert weights is not None
         for rows, x, y in self._loader.batches(drawn, distinct):
-            weight, earlier = drawn.weight[rows, : y.shape[1]], None if before is None else before[rows]
+            weight, earlier = weights[rows, : y.shape[1]], None if before is None else before[rows]
             bound = None if clip is None else clip.for_nodes(rows)
             masks = None if keys is None else keys[rows, : y.shape[1]]
             x, copies = self._copied(x, copy_keys, rows)
@@ -143,7 +150,7 @@ class Records:
     ) -> bool:
         """Whether the model has a gradient for a record of zeros. If not, an error has nothing to do with records."""
         zeros, labels = torch.zeros_like(x[:, :1]), torch.zeros_like(y[:, :1])
-        one = torch.ones(labels.shape[:2], dtype=params.dtype)
+        one = params.new_ones(labels.shape[:2])
         try:
             self._model.gradient_sum(params, zeros, labels, one, clip, None, before, copies=copies)
         except Exception:
@@ -165,7 +172,7 @@ class Records:
         norms = torch.linalg.vector_norm(x.flatten(1), dim=1, dtype=torch.float64)
         factors = torch.where(norms > longest * (1 + 1e-6), longest / norms, 1.0).to(x.dtype)
         shortened = replace(self.data, x=x * factors.view(-1, *[1] * (x.dim() - 1)))
-        self._loader = BatchLoader(shortened, self.shards)
+        self._loader = BatchLoader(shortened, self.shards, self._device)
 
     def use_ranges(self, ranges: Ranges | None) -> None:
         """Scale the private columns of all records by released ranges; None: as before the release."""
@@ -175,7 +182,7 @@ class Records:
     def prepare(self, preparation: RecordPreparation | None) -> None:
         """Centre and whiten all records, as they were without any preparation; None: leave them so."""
         self.preparation, self.data = preparation, prepared_data(self._unprepared, preparation)
-        self._loader = BatchLoader(self.data, self.shards)
+        self._loader = BatchLoader(self.data, self.shards, self._device)
         if self._longest is not None:
             self.limit_lengths(self._longest)
 
@@ -187,8 +194,10 @@ def refuse_gradient(*args: object, **kwargs: object) -> NoReturn:
     )
 
 
-def checked_dtype(dtype: torch.dtype) -> torch.dtype:
+def checked_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
     """Return the dtype, or raise if its floats are too coarse for the grid of released values."""
     if dtype not in (torch.float32, torch.float64):
         raise TacitError(f"dtype must be torch.float32 or torch.float64, got {dtype}")
+    if dtype == torch.float64 and not has_double(device):
+        raise TacitError(f"dtype must be torch.float32 on {device.type}, which has no double precision")
     return dtype

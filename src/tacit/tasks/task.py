@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,8 @@ from tacit.tasks.evaluation import Metrics, Predictions, predict_tests
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.heads import refuse_mismatch
 from tacit.tasks.model import Model
-from tacit.tasks.records import Records, checked_dtype, refuse_gradient
+from tacit.tasks.precision import Precision
+from tacit.tasks.records import CPU, Records, checked_dtype, refuse_gradient
 from tacit.tasks.sampling import Sampler
 from tacit.tasks.shards import check_records
 from tacit.tasks.statistics import Statistic, bounded_total
@@ -47,6 +48,8 @@ class Task(TaskFacts):
         ledger: Records every release; None: a new ledger in memory.
         nodes: The global ids of the hosted nodes, one per shard; None: 0, 1, …
         dtype: The precision of parameters and gradients.
+        device: Where parameters, records and gradients are.
+        precision: That of forward and backward passes, "float32" (the dtype) or "bf16".
         public: Public randomness, the same at every node of the network; None: that of seed 0.
         repeats: Whether a record may stand in several places. Only for audits: a guarantee is for records in one place.
         network_sizes: The public number of records of every node of the network; None: that of the hosted nodes.
@@ -83,6 +86,8 @@ class Task(TaskFacts):
         ledger: Ledger | None = None,
         nodes: npt.NDArray[np.int64] | None = None,
         dtype: torch.dtype = torch.float32,
+        device: torch.device = CPU,
+        precision: Precision = "float32",
         public: Noise | None = None,
         repeats: bool = False,
         network_sizes: npt.NDArray[np.int64] | None = None,
@@ -90,7 +95,8 @@ class Task(TaskFacts):
         clipping: Clipping = "method",
         augmentation: Augmentation | None = None,
     ) -> None:
-        self.model, self.dtype = model, checked_dtype(dtype)
+        self.model, self.dtype, self.device = model, checked_dtype(dtype, device), device
+        model.use_precision(precision, dtype)
         self.nodes = np.arange(len(shards)) if nodes is None else nodes
         self.noise, self.public = noise or Noise.from_system(), public or Noise.from_seed(0)
         self.ledger = Ledger() if ledger is None else ledger
@@ -99,15 +105,14 @@ class Task(TaskFacts):
         with refuse_mismatch(declared=data.declared):
             self.head = model.head(data.inputs, data.target, tokens=data.tokens)
         same = partial(Task, batch=batch, sampling=sampling, relation=relation, epochs=epochs, dtype=dtype)
-        self._with_same_settings = partial(
-            same, repeats=repeats, weighting=weighting, clipping=clipping, augmentation=augmentation
-        )
+        also: dict[str, Any] = {"weighting": weighting, "clipping": clipping, "augmentation": augmentation}
+        self._with_same_settings = partial(same, repeats=repeats, device=device, precision=precision, **also)
         self.n, self.d = len(shards), model.d  # the numbers of hosted nodes and of parameters
         self.network_sizes, self.weighting = self.sizes if network_sizes is None else network_sizes, weighting
         node_weights(weighting, self.nodes, self.network_sizes)  # raises now if they are not known
         self._new_sampler = partial(Sampler, batch=batch, kind=sampling, relation=relation, epochs=epochs)
         self.sampler = self._new_sampler(self.sizes, nodes=self.nodes, noise=self.noise)
-        self._records = Records(model, data, shards, augmentation)
+        self._records = Records(model, data, shards, augmentation, device)
         self.draws, self.clipping = 0, clipping
         self.on_release: Callable[[int, str, Tensor, npt.NDArray[np.float64]], None] | None = None
         self.pair_noise: PairNoise | None = None  # of nodes elsewhere; None: derived from the noise
@@ -217,7 +222,7 @@ class Task(TaskFacts):
         `purpose` is what it is for, as the ledger records it; None: the name of the statistic.
         """
         how = step, purpose, self.sampling.relation, self.release_context
-        return bounded_total(statistic, self.data, self.shards, *how)
+        return bounded_total(statistic, self.data, self.shards, *how, self.device)
 
     def limit_smoothness(self, smoothness: float) -> bool:
         """Make every record's loss `smoothness`-smooth, up to rounding, by scaling down longer records, each by itself.
@@ -239,7 +244,7 @@ class Task(TaskFacts):
     def full_gradient(self, params: Tensor) -> Tensor:
         """Return ∇f_i (n, d) over all records at one parameter vector (d,): a measurement, without protection."""
         drawn = self._records.all_of_each_node(self.dtype)
-        return self.weighted(self._records.gradient_sum(params.repeat(self.n, 1), drawn, None))
+        return self.weighted(self._records.gradient_sum(params.to(self.device).repeat(self.n, 1), drawn, None))
 
     def evaluate(self, params: Tensor) -> Metrics:
         """Return loss and accuracy of one model (d,) on the test set. Only classifiers have an accuracy; else NaN."""
@@ -247,4 +252,4 @@ class Task(TaskFacts):
 
     def predict_tests(self, params: Tensor) -> Predictions:
         """Return the predictions of one model (d,) for the test set."""
-        return predict_tests(self.model, self.head, params, self.data.test_x, self.data.test_y, self.dtype)
+        return predict_tests(self.model, self.head, params.to(self.device), self.data.test_x, self.data.test_y)

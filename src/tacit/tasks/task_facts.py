@@ -25,11 +25,13 @@ class TaskFacts:
         sizes: (n,) number of records per hosted node.
         network_sizes: The public number of records of every node of the network.
         weighting: How the nodes' gradients are weighted.
+        device: Where parameters, records and gradients are.
     """
 
     model: Model
     sampler: Sampler
     dtype: torch.dtype
+    device: torch.device
     n: int
     d: int
     nodes: npt.NDArray[np.int64]
@@ -39,7 +41,7 @@ class TaskFacts:
 
     def initial(self) -> Tensor:
         """Return the initial parameters (n, d), the same for every node."""
-        return self.model.initial().to(self.dtype).repeat(self.n, 1)
+        return self.model.initial().to(self.dtype).to(self.device).repeat(self.n, 1)
 
     def split(self, params: Tensor) -> tuple[Tensor, Tensor]:
         """Split parameters (n, d) into those that are shared and those that stay at their node."""
@@ -70,4 +72,4 @@ class TaskFacts:
         """Multiply gradients (n, d) by the nodes' weights, in place."""
         if self.weighting == "equal":
             return gradients
-        return gradients.mul_(torch.from_numpy(self.weights).to(gradients.dtype)[:, None])
+        return gradients.mul_(torch.from_numpy(self.weights).to(gradients.dtype).to(gradients.device)[:, None])

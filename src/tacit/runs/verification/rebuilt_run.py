@@ -48,7 +48,7 @@ class RebuiltRun:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                settings = {**saved_settings(config), "noise": "simulated"}
+                settings = {**saved_settings(config), "noise": "simulated", "device": "cpu"}
                 run = from_config(Config.parse(settings, "the config in the ledger"))
         except (TacitError, OSError) as error:
             return str(error).splitlines()[0]

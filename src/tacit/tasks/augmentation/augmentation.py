@@ -70,7 +70,7 @@ class Augmentation:
         """Return the copies (n, B, K, C, H, W) of images x (n, B, C, H, W)."""
         shape = (*keys.shape, self.copies, *x.shape[2:])
         copies = x.unsqueeze(2).expand(shape).reshape(-1, *x.shape[2:])
-        number = torch.arange(self.copies)
+        number = torch.arange(self.copies, device=keys.device)
         for place, change in enumerate(self._made):
             words = mixed(keys.unsqueeze(2) + STEP * (number * len(self._made) + place + 1))
             copies = change.apply(copies, shifted(words, _UNUSED_BITS).flatten())

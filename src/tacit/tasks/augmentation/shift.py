@@ -30,6 +30,6 @@ def _moved(x: Tensor, by: Tensor, axis: int) -> Tensor:
     """Return each image moved by its number of pixels `by` (M,) along an axis."""
     side = x.shape[axis]
     shape = [-1 if k == axis else 1 for k in range(4)]
-    source = torch.arange(side).view(shape) - by.view(-1, 1, 1, 1)
+    source = torch.arange(side, device=x.device).view(shape) - by.view(-1, 1, 1, 1)
     inside = (source >= 0) & (source < side)
     return torch.where(inside, x.gather(axis, source.clamp(0, side - 1).expand(x.shape)), 0.0)

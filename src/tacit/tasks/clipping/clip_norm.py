@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from tacit.device import as_double
 from tacit.registry import Registry
 
 _BLOCK_SIZE = 64
@@ -39,18 +40,19 @@ def vector_norms(g: Tensor, degree: Literal[1, 2]) -> Tensor:
     """Return L1 or L2 norms over the last axis in double precision, accurate to a few units of g's machine precision.
 
     No norm is too small: an overflow gives ∞ (and the factor 0), and norms whose squares underflow are computed again.
-    They are in double precision because a single-precision norm below 1e-38 has too few digits.
+    They are in double precision because a single-precision norm below 1e-38 has too few digits. If the device of g has
+    no double precision, they are in main memory.
 
     `torch.linalg.vector_norm` adds the squares one by one. For two million single-precision numbers it can lose 2 %,
     and a gradient whose norm is underestimated exceeds its clipping bound. Squares are therefore summed in blocks;
     `Tensor.sum`, used for absolute values, does so itself.
     """
     if degree == 1:
-        return g.abs().sum(-1).double()
-    norms = _root_sum_squares(g).double()
+        return as_double(g.abs().sum(-1))
+    norms = as_double(_root_sum_squares(g))
     small = norms < _SMALL
     if bool(small.any()):
-        rows = g[small].double()
+        rows = as_double(g[small.to(g.device)])
         largest = torch.linalg.vector_norm(rows, torch.inf, dim=-1, keepdim=True)
         scale = largest.clamp(min=torch.finfo(torch.float64).smallest_normal)
         norms[small] = _root_sum_squares(rows / scale) * scale.squeeze(-1)

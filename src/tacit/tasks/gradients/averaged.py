@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from tacit.tasks.gradients.objective import Objective, Parameters
+from tacit.tasks.precision import Precision
 
 
 class AveragedObjective:
@@ -19,6 +20,10 @@ class AveragedObjective:
 
     def __init__(self, objective: Objective) -> None:
         self.inner, self.layout = objective, objective.layout
+
+    @property
+    def precision(self) -> Precision:
+        return self.inner.precision
 
     @property
     def per_record(self) -> bool:

@@ -4,6 +4,7 @@ One forward and one backward pass give each layer's input and the gradient at it
 computed from these (ghost norms, book-keeping). Per-record gradients are computed only where that is cheaper.
 """
 
+import copy
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from tacit.tasks.gradients.layers import Calls, Rule, rule
 from tacit.tasks.gradients.objective import ModuleObjective, Objective, Parameters
 from tacit.tasks.gradients.terms import GradientTerm
 from tacit.tasks.models.synthetic import RecordForm
+from tacit.tasks.precision import copied
 
 LARGE = 1_000_000  # parameters × batch from which this engine is the fastest (measured)
 BYTES = 32 << 20  # of per-record gradients in memory at once (measured: more and less are slower)
@@ -117,9 +119,10 @@ def _terms(
         raise UnsupportedModel  # modified in place after the hook
     signals = torch.autograd.grad(total, [output for _, _, output, _ in seen], allow_unused=True)
     calls: dict[str, Calls] = {}
+    like = next(iter(p.values()))
     for (name, a, _, _), g in zip(seen, signals, strict=True):
         if g is not None:
-            calls.setdefault(name, []).append((a, g))
+            calls.setdefault(name, []).append((copied(a, like), copied(g, like)))
     terms: dict[str, GradientTerm] = {}
     for name, pairs in calls.items():
         layer, derive = known[name]
@@ -140,14 +143,17 @@ def probe(objective: ModuleObjective, known: Layers, form: RecordForm, dtype: to
     the engine is used only after it has computed the same gradient as autograd once.
     """
     initial = objective.layout.initial(objective.module)
+    exact = copy.copy(objective)  # a coarse trial could hide a difference
+    exact.precision = "float32"
     noise = torch.randn(initial.shape, generator=torch.Generator().manual_seed(0))
-    params = (initial.to(dtype) + 0.05 * noise.to(dtype)).unsqueeze(0)  # zeros would hide a difference
+    perturbed = initial.to("cpu", dtype) + 0.05 * noise.to(dtype)  # zeros would hide a difference
+    params = perturbed.unsqueeze(0).to(form.device)
     # Channels last makes pooling 3 times as fast, but fails in models that reshape with `view`.
     image = len(form.x_shape) == 3
     for layout in (torch.channels_last, torch.contiguous_format) if image else (torch.contiguous_format,):
         for x, y in form.batches(1):
             try:
-                plan = _trial(objective, known, params, x, y, layout)
+                plan = _trial(exact, known, params, x, y, layout)
             except (UnsupportedModel, RuntimeError, IndexError):  # if the model is wrong, the general engine raises
                 continue
             if plan is not None:

@@ -58,7 +58,7 @@ def _gradient(objective: Objective, params: Tensor, record: list[Tensor]) -> Ten
 
 def check(objective: Objective, form: RecordForm, dtype: torch.dtype) -> None:
     """Raise if the loss of random records of this form has no gradient."""
-    params = torch.zeros(1, objective.layout.d, dtype=dtype)
+    params = torch.zeros(1, objective.layout.d, dtype=dtype, device=form.device)
 
     def run(x: Tensor, y: Tensor) -> None:
         gradient_sum(objective, params, x[None], y[None], params.new_ones(1, 2), None, torch.empty_like(params))

@@ -13,6 +13,7 @@ from tacit.tasks.layout import Layout
 from tacit.tasks.models.adapter import AdaptedModule, Forward, tensor_output
 from tacit.tasks.models.dropout import MaskStream
 from tacit.tasks.models.per_record import RecordLoss, is_per_record, separate_losses
+from tacit.tasks.precision import Precision, copied, passes
 
 Parameters = dict[str, Tensor]
 FlatLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -48,7 +49,10 @@ class ModuleObjective:
         module: The module whose parameters are trained.
         called: The module that is called: the same one, or one that calls the user's `forward`.
         stream: The dropout masks; None without dropout.
+        precision: That of the forward and backward passes of gradients.
     """
+
+    precision: Precision = "float32"
 
     def __init__(
         self,
@@ -69,7 +73,9 @@ class ModuleObjective:
             return tensor_output(functional_call(self.called, named, (x,)))
 
     def losses(self, p: Parameters, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
-        return self.losses_of_outputs(p, self.outputs(p, x, keys), y)
+        with passes(self.precision, y.device):
+            outputs = self.outputs(p, x, keys)
+        return self.losses_of_outputs(p, copied(outputs, like=p[self.layout.names[0]]), y)
 
     @property
     def per_record(self) -> bool:
@@ -81,8 +87,9 @@ class ModuleObjective:
         return losses if self.penalty is None else losses + self.penalty(p)
 
     def record(self, p: Parameters, x: Tensor, y: Tensor, key: Tensor | None = None) -> Tensor:
-        outputs = self.outputs(p, x.unsqueeze(0), None if key is None else key.unsqueeze(0))
-        loss = self.loss(outputs, y.unsqueeze(0)).squeeze(0)
+        with passes(self.precision, y.device):
+            outputs = self.outputs(p, x.unsqueeze(0), None if key is None else key.unsqueeze(0))
+        loss = self.loss(copied(outputs, like=p[self.layout.names[0]]), y.unsqueeze(0)).squeeze(0)
         return loss if self.penalty is None else loss + self.penalty(p)
 
     def repeat(self, what: str, function: Callable[..., Tensor], *values: Tensor) -> Tensor:
@@ -93,12 +100,15 @@ class FunctionObjective:
     """A user's loss function of a flat vector with at most two parts: shared and local."""
 
     per_record = True  # by vmap
+    precision: Precision = "float32"
 
     def __init__(self, loss: FlatLoss, layout: Layout) -> None:
         self.loss, self.layout, self._traced = loss, layout, Traced()
 
     def record(self, p: Parameters, x: Tensor, y: Tensor, key: Tensor | None = None) -> Tensor:
-        return self.loss(self.layout.flatten(p), x, y)
+        flat = self.layout.flatten(p)
+        with passes(self.precision, flat.device):
+            return copied(self.loss(flat, x, y), like=flat)
 
     def losses(self, p: Parameters, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
         return torch.vmap(self.record, in_dims=(None, 0, 0))(p, x, y)

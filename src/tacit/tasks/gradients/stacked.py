@@ -18,6 +18,7 @@ from tacit.tasks.gradients.chunks import slices
 from tacit.tasks.gradients.objective import ModuleObjective, Objective, Parameters
 from tacit.tasks.gradients.terms import outer_norms
 from tacit.tasks.models.per_record import ELEMENTWISE, separate_losses
+from tacit.tasks.precision import copied, passes
 
 NUMBERS = 1 << 22  # inputs of the widest layer processed at once (measured: fewer need more calls)
 _INPUT_NORMS = WeakTensorKeyDictionary()  # cached by batch, as long as the batch exists
@@ -145,9 +146,11 @@ def _signals(
 ) -> tuple[list[Tensor], tuple[Tensor, ...]]:
     """Return the inputs of the linear layers, and the gradients at their outputs."""
     with torch.enable_grad():
-        z, inputs, outputs = _forward(steps, objective.layout.unflatten(params), x)
-        total = separate_losses(objective.loss, z.flatten(0, 1), y.flatten(0, 1)).sum()
-        return inputs, torch.autograd.grad(total, outputs)
+        with passes(objective.precision, params.device):
+            z, inputs, outputs = _forward(steps, objective.layout.unflatten(params), x)
+        total = separate_losses(objective.loss, copied(z, params).flatten(0, 1), y.flatten(0, 1)).sum()
+        signals = torch.autograd.grad(total, outputs)
+    return [copied(a, params) for a in inputs], tuple(copied(g, params) for g in signals)
 
 
 def _clipped_sum(
@@ -188,7 +191,7 @@ def _norms(
     """
     order = clip.degree
     join = torch.add if order == 1 else torch.hypot  # products of norms, not of squares, which could underflow
-    total = torch.zeros_like(signals[0][..., 0], dtype=torch.float64)
+    total = torch.zeros((), dtype=torch.float64)
     for i, (step, a, g) in enumerate(zip(linear, inputs, signals, strict=True)):
         signal = vector_norms(g, order)
         if bounded(step.weight):

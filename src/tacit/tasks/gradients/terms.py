@@ -6,6 +6,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from tacit.device import as_double
 from tacit.tasks.clipping import vector_norms
 
 _LARGEST_INPUT = 2.0**64
@@ -56,7 +57,7 @@ class OuterProductTerm:
         (_, t, i), o = self.a.shape, self.g.shape[2]
         if t == 1:
             return outer_norms(vector_norms(self.a.squeeze(1), 2), vector_norms(self.g.squeeze(1), 2))
-        a, g = self.a.double(), self.g.double()
+        a, g = as_double(self.a), as_double(self.g)
         a, g = a @ a.mT, g @ g.mT
         inputs, signals = (m.diagonal(dim1=1, dim2=2).sqrt() for m in (a, g))
         without_cancelling = outer_norms(inputs, signals).sum(dim=1)

@@ -123,4 +123,4 @@ def logit(probabilities: Tensor) -> Tensor:
 
 def weighted(losses: Tensor, weights: tuple[float, ...] | None, y: Tensor) -> Tensor:
     """Return losses (B,) times the weight of each record's class."""
-    return losses if weights is None else losses * torch.tensor(weights, dtype=losses.dtype)[y]
+    return losses if weights is None else losses * torch.tensor(weights, dtype=losses.dtype, device=losses.device)[y]

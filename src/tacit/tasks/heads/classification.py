@@ -122,7 +122,7 @@ class MultiLabel(Classifier):
     def __call__(self, outputs: Tensor, y: Tensor) -> Tensor:
         losses = F.binary_cross_entropy_with_logits(outputs, y.to(outputs.dtype), reduction="none")
         if self.relative_weights is not None:
-            losses = losses * torch.tensor(self.relative_weights, dtype=losses.dtype)
+            losses = losses * torch.tensor(self.relative_weights, dtype=losses.dtype, device=losses.device)
         return losses.sum(1)
 
     def predict(self, outputs: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.modules.instancenorm import _InstanceNorm
 from torch.nn.parameter import is_lazy
 
+from tacit.device import as_double
 from tacit.errors import TacitError
 from tacit.tasks.models.adapter import tensor_output
 from tacit.tasks.models.frozen_norm import is_frozen
@@ -163,6 +164,6 @@ def _differ(one: Tensor, other: Tensor) -> bool:
     """Return whether two tensors differ by more than rounding errors."""
     if one.shape != other.shape:
         return True
-    one, other = one.double(), other.double()
+    one, other = as_double(one), as_double(other)
     largest = one[one.isfinite()].abs().max() if bool(one.isfinite().any()) else 0.0
     return not torch.allclose(one, other, rtol=0, atol=_TOLERANCE * float(largest), equal_nan=True)

@@ -75,7 +75,7 @@ class MaskStream:
             raise TacitError("dropout of a batch needs the records on the first axis")
         first = self._calls * _PER_CALL + 1
         self._calls += 1
-        numbers = torch.arange(first, first + math.prod(shape) // records)
+        numbers = torch.arange(first, first + math.prod(shape) // records, device=self.keys.device)
         words = _mixed(self.keys.unsqueeze(1) + _STEP * numbers)
         return (_shifted(words, 64 - _BITS) >= int(p * 2**_BITS)).view(shape)
 

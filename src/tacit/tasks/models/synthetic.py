@@ -18,11 +18,12 @@ class RecordForm(NamedTuple):
     x_dtype: torch.dtype
     y_shape: tuple[int, ...]
     y_dtype: torch.dtype
+    device: torch.device = torch.device("cpu")
 
     @classmethod
     def of(cls, x: Tensor, y: Tensor) -> RecordForm:
         """Return the form of records x (n, B, …) and labels y (n, B, …)."""
-        return cls(tuple(x.shape[2:]), x.dtype, tuple(y.shape[2:]), y.dtype)
+        return cls(tuple(x.shape[2:]), x.dtype, tuple(y.shape[2:]), y.dtype, x.device)
 
     def batches(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield two random batches x (size, …), y (size, …), always the same.
@@ -45,8 +46,9 @@ class RecordForm(NamedTuple):
         labels = bits(size, *self.y_shape)
         if self.y_dtype.is_floating_point:
             labels = torch.rand(labels.shape, generator=generator)
-        yield (normal if real else bits(*normal.shape)).to(self.x_dtype), labels.to(self.y_dtype)
-        yield bits(*normal.shape).to(self.x_dtype), torch.zeros(labels.shape).to(self.y_dtype)
+        none = torch.zeros(labels.shape)
+        for x, y in (normal if real else bits(*normal.shape), labels), (bits(*normal.shape), none):
+            yield x.to(self.x_dtype).to(self.device), y.to(self.y_dtype).to(self.device)
 
 
 def try_on_random_batches(run: Callable[[Tensor, Tensor], None], form: RecordForm, size: int, failure: str) -> None:

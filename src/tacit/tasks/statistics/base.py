@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from tacit.device import has_double
 from tacit.errors import TacitError
 from tacit.privacy import Bounded, Relation, ReleaseContext, Sampling
 from tacit.registry import Registry
@@ -142,10 +143,16 @@ def bounded_total(
     purpose: str | None,
     relation: Relation,
     context: ReleaseContext,
+    device: torch.device | None = None,
 ) -> Bounded:
-    """Return the statistic of each node's records with its sensitivity. All records take part in it."""
+    """Return the statistic of each node's records with its sensitivity. All records take part in it.
+
+    It is computed in main memory, in double precision, and then copied to `device`, unless that has no such precision.
+    """
     check_statistic(statistic)
     value, purpose = statistic.totals(data, shards), purpose or statistic.name
+    value = value if device is None or not has_double(device) else value.to(device)
+
     context.ledger.open(step, purpose)
     sampling = Sampling("none", np.ones(len(shards)), relation)
     sensitivity = np.full(len(shards), statistic.sensitivity(relation))
