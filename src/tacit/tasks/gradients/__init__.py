@@ -1,6 +1,7 @@
 """Sums of clipped per-record gradients for all hosted nodes, by the fastest engine for the model.
 
 `stacked`: chains of linear layers; batched products over nodes, norms from inputs and output gradients.
+`convolutional`: chains of convolutions, pooling and linear layers on images; the same idea, tile by tile.
 `ghost`: large models of supported layers; the same idea, node by node.
 `vectorised`: any model that torch.vmap supports; per-record gradients by torch.func.
 `looped`: any other model; one backward pass per record.
@@ -11,8 +12,8 @@ With several copies of each record, `averaged.py` replaces the objective, and th
 Privacy:
     The gradient of a record must depend on that record only. `vectorised` and `looped` guarantee it for any module
     without a state: the module receives one record at a time. Which of the two is used is decided on random records.
-    The others run the module on whole batches. `stacked` and `ghost` are
-    therefore used only for modules that are known to treat each record separately (`models/per_record.py`). `summed`
+    The others run the module on whole batches. `stacked`, `convolutional` and
+    `ghost` are therefore used only for modules that are known to treat each record separately (`models/per_record.py`). `summed`
     needs no such property: a sum without a clip has no sensitivity, and a batch with a clip has sensitivity 2C.
     Every engine computes a loss other than the default one separately for each record.
     A record with weight 0 is padding and has no influence, even if its gradient is not finite.
@@ -25,14 +26,14 @@ from torch import Tensor, nn
 
 from tacit.errors import TacitError, unknown
 from tacit.tasks.clip import Clip
-from tacit.tasks.gradients import ghost, looped, stacked, summed, vectorised
+from tacit.tasks.gradients import convolutional, ghost, looped, stacked, summed, vectorised
 from tacit.tasks.gradients.averaged import AveragedObjective
 from tacit.tasks.gradients.objective import FunctionObjective, ModuleObjective, Objective
 from tacit.tasks.models.synthetic import RecordForm
 
 __all__ = ["Engine", "FunctionObjective", "Gradients", "ModuleObjective", "Objective"]
 
-Engine = Literal["auto", "stacked", "ghost", "vectorised", "looped", "summed"]
+Engine = Literal["auto", "stacked", "convolutional", "ghost", "vectorised", "looped", "summed"]
 
 
 class Gradients:
@@ -42,8 +43,9 @@ class Gradients:
         if engine not in get_args(Engine):
             raise unknown("engine", engine, get_args(Engine))
         self.objective, self.engine = objective, engine
-        no_penalty = getattr(objective, "penalty", None) is None  # `stacked` and `ghost` differentiate outputs only
+        no_penalty = getattr(objective, "penalty", None) is None  # the first three differentiate outputs only
         self._chain = stacked.chain(objective) if no_penalty else None
+        self._images = convolutional.chain(objective) if no_penalty else None
         self._layers = ghost.layers(objective) if no_penalty else None
         # None: the ghost engine does not support records of this form
         self._plans: dict[RecordForm, ghost.GhostPlan | None] = {}
@@ -101,6 +103,8 @@ class Gradients:
             return self.engine
         if self._stackable(x):
             return "stacked"
+        if self._convolvable(x):
+            return "convolutional"
         if clip is None and (not masked or self._separates(x)):
             return "summed"
         large = self.objective.layout.d * y.shape[1] > ghost.LARGE
@@ -164,6 +168,9 @@ class Gradients:
             if engine == "stacked":
                 assert self._chain is not None
                 stacked.gradient_sum(objective, self._chain, params, x, y, weight, clip, out, before)
+            elif engine == "convolutional":
+                assert self._images is not None
+                convolutional.gradient_sum(objective, self._images, params, x, y, weight, clip, out, keys)
             else:
                 plan = self._plans[RecordForm.of(x, y)]
                 assert plan is not None
@@ -184,6 +191,10 @@ class Gradients:
             and stacked.accepts(self._chain, x)
             and self._separates(x)
         )
+
+    def _convolvable(self, x: Tensor) -> bool:
+        images = self._images is not None and x.dim() == 5  # (n, B, C, H, W)
+        return images and self.engine in ("auto", "convolutional") and self._separates(x)
 
     def _ghostable(self, params: Tensor, x: Tensor, y: Tensor) -> bool:
         if self._layers is None or not self._separates(x):
@@ -221,6 +232,7 @@ class Gradients:
     def _check_engine(self, params: Tensor, x: Tensor, y: Tensor, clip: Clip | None, masked: bool) -> None:
         supported = {
             "stacked": self._stackable(x),
+            "convolutional": self._convolvable(x),
             "ghost": self.engine == "ghost" and (clip is None or clip.degree == 2) and self._ghostable(params, x, y),
             "summed": clip is None and (not masked or self._separates(x)),
             "vectorised": self.engine == "vectorised" and self._one_at_a_time(params, x, y) == "vectorised",

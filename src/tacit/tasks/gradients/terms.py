@@ -1,7 +1,7 @@
 """Forms of one parameter's per-record gradients that are cheap to sum and whose norms are cheap."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -10,16 +10,20 @@ from tacit.device import as_double
 from tacit.tasks.clipping import vector_norms
 
 _LARGEST_INPUT = 2.0**64
+Degree = Literal[1, 2]
 
 
 class GradientTerm(Protocol):
-    """One parameter's gradients for every record of a batch, in explicit or implicit form."""
+    """One parameter's gradients for every record, in explicit or implicit form.
 
-    def norms(self) -> Tensor:
-        """Return the L2 norm of each record's gradient, (B,) in double precision."""
+    The first axis contains the B records of one node, or the n·B records of n nodes.
+    """
+
+    def norms(self, degree: Degree = 2) -> Tensor:
+        """Return the L1 or L2 norm of each record's gradient in double precision."""
 
     def sum(self, c: Tensor) -> Tensor:
-        """Return Σ_b c_b ∇_b, flat or in the parameter's shape."""
+        """Return Σ_b c_b ∇_b, flat or in the parameter's shape, for c (B,) or (n, B)."""
 
     def numel(self) -> int:
         """Return how many numbers are stored."""
@@ -31,11 +35,11 @@ class DirectTerm:
 
     gradients: Tensor
 
-    def norms(self) -> Tensor:
-        return vector_norms(self.gradients.flatten(1), 2)
+    def norms(self, degree: Degree = 2) -> Tensor:
+        return vector_norms(self.gradients.flatten(1), degree)
 
     def sum(self, c: Tensor) -> Tensor:
-        return c @ self.gradients.flatten(1)
+        return (c.unsqueeze(-2) @ self.gradients.reshape(*c.shape, -1)).squeeze(-2)
 
     def numel(self) -> int:
         return self.gradients.numel()
@@ -53,10 +57,12 @@ class OuterProductTerm:
     a: Tensor
     g: Tensor
 
-    def norms(self) -> Tensor:
+    def norms(self, degree: Degree = 2) -> Tensor:
         (_, t, i), o = self.a.shape, self.g.shape[2]
         if t == 1:
-            return outer_norms(vector_norms(self.a.squeeze(1), 2), vector_norms(self.g.squeeze(1), 2))
+            return outer_norms(vector_norms(self.a.squeeze(1), degree), vector_norms(self.g.squeeze(1), degree))
+        if degree == 1:
+            raise ValueError("the L1 norm of a sum over positions needs the explicit form")
         a, g = as_double(self.a), as_double(self.g)
         a, g = a @ a.mT, g @ g.mT
         inputs, signals = (m.diagonal(dim1=1, dim2=2).sqrt() for m in (a, g))
@@ -66,7 +72,8 @@ class OuterProductTerm:
         return exact + (t + 2) * torch.finfo(self.a.dtype).eps * without_cancelling
 
     def sum(self, c: Tensor) -> Tensor:
-        return (self.g * c.view(-1, 1, 1)).flatten(0, 1).T @ self.a.flatten(0, 1)
+        scaled = self.g * c.reshape(-1, 1, 1)
+        return _positions(scaled, c).mT @ _positions(self.a, c)
 
     def numel(self) -> int:
         return self.a.numel() + self.g.numel()
@@ -80,8 +87,8 @@ class EmbeddingTerm:
     g: Tensor
     rows: int
 
-    def norms(self) -> Tensor:
-        return vector_norms(self.g.flatten(1), 2)
+    def norms(self, degree: Degree = 2) -> Tensor:
+        return vector_norms(self.g.flatten(1), degree)
 
     def sum(self, c: Tensor) -> Tensor:
         rows = (self.g * c.view(-1, 1, 1)).flatten(0, 1)
@@ -89,6 +96,11 @@ class EmbeddingTerm:
 
     def numel(self) -> int:
         return self.g.numel()
+
+
+def _positions(values: Tensor, c: Tensor) -> Tensor:
+    """Return values (…, T, I) as one matrix of all positions, (B·T, I) or (n, B·T, I) as c is (B,) or (n, B)."""
+    return values.reshape(*c.shape[:-1], -1, values.shape[2])
 
 
 def outer_norms(inputs: Tensor, signals: Tensor) -> Tensor:
@@ -100,7 +112,7 @@ def outer_norms(inputs: Tensor, signals: Tensor) -> Tensor:
     return torch.where(inputs > _LARGEST_INPUT, torch.inf, inputs * signals)
 
 
-def outer(a: Tensor, g: Tensor) -> GradientTerm:
+def outer(a: Tensor, g: Tensor, degree: Degree = 2) -> GradientTerm:
     """Return the cheaper form of the gradients Σ_t g_t a_tᵀ, for a (B, T, I) and g (B, T, O).
 
     Both forms need T·I·O multiplications. The explicit form writes I·O numbers to memory and reads them twice, each as
@@ -108,7 +120,8 @@ def outer(a: Tensor, g: Tensor) -> GradientTerm:
     (measured).
     """
     t, i, o = a.shape[1], a.shape[2], g.shape[2]
-    return OuterProductTerm(a, g) if t * t * (i + o) <= 8 * i * o else DirectTerm(g.mT @ a)
+    implicit = t == 1 if degree == 1 else t * t * (i + o) <= 8 * i * o
+    return OuterProductTerm(a, g) if implicit else DirectTerm(g.mT @ a)
 
 
 def embedding(index: Tensor, g: Tensor, rows: int) -> GradientTerm:
