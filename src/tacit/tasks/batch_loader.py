@@ -28,6 +28,12 @@ class BatchLoader:
         self.records = torch.nn.utils.rnn.pad_sequence([torch.as_tensor(shard) for shard in shards], batch_first=True)
         self._cache: dict[int, tuple[Tensor, list[NodeBatch]]] = {}
 
+    def equals(self, other: BatchLoader) -> bool:
+        """Whether both loaders have the same records at the same nodes."""
+        mine, theirs = self._data, other._data
+        pairs = [(self.records, other.records), (mine.y, theirs.y), (mine.x, theirs.x)]
+        return all(a is b or (a.dtype == b.dtype and torch.equal(a, b)) for a, b in pairs)
+
     def batches(self, drawn: Draw, distinct: int | None = None) -> Iterator[NodeBatch]:
         """Yield the drawn records, some nodes at a time.
 
