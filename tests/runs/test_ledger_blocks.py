@@ -81,7 +81,10 @@ def test_a_killed_simulation_states_no_less_than_its_files_contain(tmp_path):
         time.sleep(random.random() * 0.3)
         os.kill(process.pid, signal.SIGKILL)
         process.join()
-        ledger, (_, facts) = read_ledger(folder / "ledger.sqlite"), storage.read_checkpoint(folder / storage.CHECKPOINT_FILE)
+        ledger, (_, facts) = (
+            read_ledger(folder / "ledger.sqlite"),
+            storage.read_checkpoint(folder / storage.CHECKPOINT_FILE),
+        )
         rounds = [row["round"] for row in storage.read_history(folder / "history.csv")]
         assert facts["t"] < LONG["rounds"]
         assert len(ledger) >= facts["steps"] == facts["t"]

@@ -96,10 +96,10 @@ def _audit_one_run(config: Config, canaries: int, node: int, common: dict[str, A
 @contextmanager
 def _progress(rounds: int, networks: str) -> Iterator[Callable[[int], None]]:
     """Show at most `_PROGRESS_STEPS` steps on standard error."""
-    from tacit.runs import progress_counter
+    from tacit.runs import ProgressCounter
 
     steps = min(rounds, _PROGRESS_STEPS)
-    with progress_counter("steps of the attack", steps, 0) as show:
+    with ProgressCounter("steps of the attack", steps, 0) as show:
 
         def progress(done: int) -> None:
             if done * steps // rounds > (done - 1) * steps // rounds:

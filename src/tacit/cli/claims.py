@@ -18,11 +18,11 @@ def claims(
     """Compare the ε that five papers print with their formulas, with the guarantee and (--audit) with attacks."""
     from tacit.audit import REFUTATIONS, paper_claims
     from tacit.privacy import rounded_up
-    from tacit.runs import progress_counter
+    from tacit.runs import ProgressCounter
 
     rows = paper_claims()
     refutations = {}
-    with progress_counter("attacks", len(REFUTATIONS) if audit else 0, 0) as show:
+    with ProgressCounter("attacks", len(REFUTATIONS) if audit else 0, 0) as show:
         for paper in REFUTATIONS if audit else ():
             refutations[paper] = REFUTATIONS[paper]()
             show(paper)

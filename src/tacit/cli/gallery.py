@@ -62,10 +62,10 @@ def gallery(
 
 def _audits(trials: int, confidence: float, seed: int) -> list[_Row]:
     from tacit.audit import GALLERY
-    from tacit.runs import progress_counter
+    from tacit.runs import ProgressCounter
 
     rows = []
-    with progress_counter("mechanisms", len(GALLERY), 0) as show:
+    with ProgressCounter("mechanisms", len(GALLERY), 0) as show:
         for name, entry in GALLERY.items():
             broken, correct = (
                 entry.audit(broken=broken, trials=trials, confidence=confidence, seed=seed) for broken in (True, False)

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import closing, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tacit.comparisons.methods import ComparedMethod
 from tacit.errors import TacitError
 from tacit.runs import (
+    Cell,
     Config,
     FinishedRun,
     Observer,
+    ProgressCounter,
     UserParts,
     from_config,
     has_ended,
-    progress_counter,
     resolved_config,
-    run_in_parallel,
+    run_grouped,
+    task_key,
 )
 
 ObserverFactory = Callable[[], Sequence[Observer]]
@@ -53,16 +55,26 @@ def run_missing(
     """Run what is not finished in the folders. With `progress`, print one line per run on standard error."""
     missing = [run for run in runs if not _is_finished(run)]
     _check_picklable(missing, jobs)
-    counter = progress_counter("runs", len(runs), len(runs) - len(missing)) if progress else nullcontext(_silent)
-    with counter as report, closing(run_in_parallel(partial(_run, observers), missing, jobs)) as finished:
+    counter = ProgressCounter("runs", len(runs), len(runs) - len(missing)) if progress else None
+    grouped = run_grouped(
+        partial(_run, observers), missing, jobs, group=_group, on_progress=None if counter is None else counter.show
+    )
+    with counter or nullcontext(), closing(grouped) as finished:
         for run, outcome in finished:
-            report(f"{run.folder.relative_to(out)}: {outcome}")
+            if counter is not None:
+                counter(f"{run.folder.relative_to(out)}: {outcome}")
 
 
-def _run(observers: ObserverFactory, run: SeedRun) -> str:
-    """Start or resume one run, and return its result in a few words."""
+def _group(run: SeedRun) -> Hashable | None:
+    return task_key(run.config, run.parts)
+
+
+def _run(observers: ObserverFactory, run: SeedRun, member: Cell) -> str:
+    """Start or resume one run, as a member of a group, and return its result in a few words."""
     started = (run.folder / "config.toml").is_file()
-    finished = from_config(run.config, run.parts, out=run.folder, resume=started, observers=observers()).go()
+    built = from_config(run.config, run.parts, out=run.folder, resume=started, observers=observers())
+    member.join(built)
+    finished = built.go()
     if finished.interrupted:
         raise KeyboardInterrupt
     return finished.stopped or finished.utility.headline
@@ -96,7 +108,3 @@ def _check_picklable(runs: Sequence[SeedRun], jobs: int) -> None:
             f"jobs = {jobs} sends data, model and algorithms to other processes, but one of them cannot be pickled: "
             "define its class in a module, or use jobs=1"
         ) from None
-
-
-def _silent(line: str) -> Any:
-    """Ignore the line of a finished run."""

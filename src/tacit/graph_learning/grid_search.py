@@ -21,7 +21,7 @@ from tacit.graph_learning.signals import Signals
 from tacit.graphs import complete
 from tacit.networks import Simulated
 from tacit.privacy import Array
-from tacit.runs import progress_counter
+from tacit.runs import ProgressCounter
 
 _DELTA = 1e-5  # of the total of all runs on these signals, unless a run states another
 
@@ -163,5 +163,5 @@ def _progress(what: str, total: int, enabled: bool) -> Iterator[Callable[[str], 
     if not enabled:
         yield lambda line: None
         return
-    with progress_counter(what, total, 0) as report:
+    with ProgressCounter(what, total, 0) as report:
         yield report

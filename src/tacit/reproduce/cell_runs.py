@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -18,12 +17,14 @@ from tacit.reproduce.cells import ExperimentCell
 from tacit.reproduce.graph_measurement import measure_study
 from tacit.reproduce.graph_study import GraphStudy
 from tacit.runs import (
+    Cell,
     NamedPart,
     UserParts,
     batch_relation,
     build_data,
     from_config,
     run_saved,
+    task_key,
 )
 from tacit.runs.metrics import Result, all_metrics, has_failed
 from tacit.tasks import Dataset
@@ -33,16 +34,16 @@ from tacit.version import __version__
 def run_cells(cells: Sequence[ExperimentCell], folder: Path, jobs: int = 1) -> dict[str, Result]:
     """The result of every cell, by its key. Results that are in `folder` are not computed again."""
     by_key = {cell.key: cell for cell in cells}
-    return run_saved(run_cell, by_key, folder, jobs, is_complete=_is_complete, describe=_describe)
+    return run_saved(run_cell, by_key, folder, jobs, is_complete=_is_complete, describe=_describe, group=_group)
 
 
-def run_cell(cell: ExperimentCell) -> Result:
-    """Run one cell. A run that fails, because it diverges for example, is a result too."""
+def run_cell(cell: ExperimentCell, member: Cell) -> Result:
+    """Run one cell, as a member of a group. A run that fails, because it diverges for example, is a result too."""
     if isinstance(cell.config, GraphStudy):
         return {"title": cell.title, **measure_study(cell.config)}
-    began = time.monotonic()
     data = _data(cell.config.data.model_dump_json(), batch_relation(cell.config.batch), cell.held_out)
     run = from_config(cell.config, UserParts(data=data))
+    member.join(run)
     error: str | None = None
     try:
         run.go()
@@ -56,12 +57,16 @@ def run_cell(cell: ExperimentCell) -> Result:
         **{key: last.get(key) for key in ("accuracy", "loss", "metrics", "privacy")},
         "history": run.evaluations,
         "trace": run.trace,
-        "seconds": round(time.monotonic() - began, 1),
+        "seconds": round(member.clock(), 1),
         "error": error or run.stopped,
         "config": json.loads(cell.config.model_dump_json(exclude_none=True)),  # JSON has no infinity
         "held_out": cell.held_out,
         "versions": {"tacit": __version__, "torch": torch.__version__},
     }
+
+
+def _group(cell: ExperimentCell) -> Hashable | None:
+    return None if isinstance(cell.config, GraphStudy) else (cell.held_out, task_key(cell.config))
 
 
 def _is_complete(result: Result) -> bool:

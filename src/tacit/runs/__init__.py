@@ -3,6 +3,7 @@
 from tacit.runs import storage
 from tacit.runs.build import from_config
 from tacit.runs.canonical import canonical_settings, flat_settings, settings_digest
+from tacit.runs.cell_group import Cell, CellGroup
 from tacit.runs.checkpoint import Checkpoint
 from tacit.runs.config import EXAMPLE_CONFIG, Config
 from tacit.runs.config_batch import Batch, batch_relation
@@ -28,10 +29,10 @@ from tacit.runs.evaluated_run import EvaluatedRun, history_frame
 from tacit.runs.evaluator import Evaluator
 from tacit.runs.figures import DEVIATION, PlottedCurve, XAxis, plot_curves
 from tacit.runs.finished_run import FinishedRun, has_ended, load, require_files
+from tacit.runs.grouped import run_grouped, task_key
 from tacit.runs.key_graph import KEY_GRAPHS, default_colluders
 from tacit.runs.observer import Observer, Row
 from tacit.runs.other_tests import utility_on
-from tacit.runs.parallel import run_in_parallel
 from tacit.runs.parts import (
     UserParts,
     build_algorithm,
@@ -62,7 +63,7 @@ from tacit.runs.preparation import (
 from tacit.runs.preparation_stages import PREPARATION_TITLES, stage_of
 from tacit.runs.privacy_meter import TESTED_NOTE, PrivacyMeter, finite_or_none
 from tacit.runs.privacy_target import DEFAULT_RATIO, apply_privacy_target
-from tacit.runs.progress import ProgressBar, progress_counter
+from tacit.runs.progress import ProgressBar, ProgressCounter
 from tacit.runs.recipes import (
     RECIPES,
     PublicFacts,
@@ -97,6 +98,8 @@ __all__ = [
     "RECIPES",
     "TESTED_NOTE",
     "Batch",
+    "Cell",
+    "CellGroup",
     "Checkpoint",
     "Config",
     "ConfigSection",
@@ -115,6 +118,7 @@ __all__ = [
     "PrivacyMeter",
     "PrivacyTarget",
     "ProgressBar",
+    "ProgressCounter",
     "PublicFacts",
     "Recipe",
     "RecordFile",
@@ -162,7 +166,6 @@ __all__ = [
     "load_public_key",
     "longest_statistic",
     "plot_curves",
-    "progress_counter",
     "read_toml",
     "recipe_line",
     "record_end",
@@ -177,7 +180,7 @@ __all__ = [
     "reserve_records",
     "resolved_config",
     "restore_preparation",
-    "run_in_parallel",
+    "run_grouped",
     "run_saved",
     "run_size",
     "setting_texts",
@@ -185,6 +188,7 @@ __all__ = [
     "settings_digest",
     "stage_of",
     "storage",
+    "task_key",
     "utility_on",
     "validate_section",
     "verify",

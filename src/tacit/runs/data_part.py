@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -15,6 +17,19 @@ from tacit.tasks import Dataset, FeatureName, datasets, fitting_split, refuse_ow
 K = TypeVar("K", bound=ConfigSection)
 
 
+_LOADED: ContextVar[dict[tuple[str, Relation], Dataset] | None] = ContextVar("_LOADED", default=None)
+
+
+@contextmanager
+def loading_once() -> Iterator[None]:
+    """Runs that are built in the block share the data that their configs name, as long as the block lasts."""
+    token = _LOADED.set({})
+    try:
+        yield
+    finally:
+        _LOADED.reset(token)
+
+
 def build_data(
     part: NamedPart, relation: Relation, given: Dataset | None = None, own_features: Sequence[FeatureName] | None = None
 ) -> Dataset:
@@ -23,6 +38,18 @@ def build_data(
     A user's file is split as the relation of the run needs it, unless the config says. A split that does not fit is
     refused where the run begins, if the run could state a guarantee. `own_features` replace names of Python objects.
     """
+    loaded = None if given is not None or own_features else _LOADED.get()
+    if loaded is None:
+        return _build(part, relation, given, own_features)
+    key = part.model_dump_json(), relation
+    if key not in loaded:
+        loaded[key] = _build(part, relation, None, None)
+    return loaded[key]
+
+
+def _build(
+    part: NamedPart, relation: Relation, given: Dataset | None, own_features: Sequence[FeatureName] | None
+) -> Dataset:
     can_split = part.name in datasets and "split" in datasets.options(part.name)
     chosen, params = {"split": fitting_split(relation)} if can_split else {}, part.parameters
     keys = pop_keys(FeatureKeys, params, f"data {part.name}")

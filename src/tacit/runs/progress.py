@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -69,29 +67,39 @@ def numbers(run: Run) -> str:
     return f"{headline(last)}, guaranteed{simulated} ε {metric('guaranteed').text(last['guaranteed'])}"
 
 
-@contextmanager
-def progress_counter(what: str, total: int, done: int) -> Iterator[Callable[[str], None]]:
-    """A progress bar over `total` items, of which `done` are finished.
+class ProgressCounter:
+    """A progress bar over `total` items, of which `done` are finished. Without a terminal there is no bar.
 
-    Call the yielded function once per finished item. It prints one line per item; without a terminal there is no bar.
+    Call it once per finished item, with the line to print.
     """
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    console = _standard_error()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    progress = Progress(*columns, console=console, disable=not shows_bars(console))
-    task = progress.add_task(what, total=total, completed=done)
-    if done:
-        console.print(f"{done} of {total} {what} are already finished", highlight=False)
+    def __init__(self, what: str, total: int, done: int) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    def advance(line: str) -> None:
-        nonlocal done
-        done += 1
-        progress.console.print(f"{done}/{total}  {line}", highlight=False, markup=False, soft_wrap=True)
-        progress.update(task, completed=done)
+        console = _standard_error()
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self._progress = Progress(*columns, console=console, disable=not shows_bars(console))
+        self._task = self._progress.add_task(what, total=total, completed=done)
+        self._total, self._done = total, done
+        if done:
+            console.print(f"{done} of {total} {what} are already finished", highlight=False)
 
-    with progress:
-        yield advance
+    def __call__(self, line: str) -> None:
+        self._done += 1
+        text = f"{self._done}/{self._total}  {line}"
+        self._progress.console.print(text, highlight=False, markup=False, soft_wrap=True)
+        self.show(0.0)
+
+    def show(self, more: float) -> None:
+        """Show that so much of the unfinished items is done, in items."""
+        self._progress.update(self._task, completed=self._done + more)
+
+    def __enter__(self) -> ProgressCounter:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._progress.stop()
 
 
 def _standard_error() -> Console:

@@ -79,7 +79,8 @@ class Run(EvaluatedRun):
         self.trace: list[Row] = []
         self.stopped: str | None = None
         self.interrupted = self._exhausted = False
-        self._began = time.monotonic()
+        self.clock: Callable[[], float] = time.monotonic
+        self._began = self.clock()
         self._meter = self._new_meter()
         self._meter.check_data()
         reserve_records(task, algorithm, delta)
@@ -105,12 +106,12 @@ class Run(EvaluatedRun):
 
     @property
     def seconds(self) -> float:
-        """Wall-clock time so far; of a resumed run, the time before it was stopped is included."""
-        return time.monotonic() - self._began
+        """Time so far, with that before a resume; in a group of cells, the run's own and its share of common work."""
+        return self.clock() - self._began
 
     @seconds.setter
     def seconds(self, spent: float) -> None:
-        self._began = time.monotonic() - spent
+        self._began = self.clock() - spent
 
     def mean_parameters(self) -> Tensor | None:
         """The mean of all nodes' shared parameters (s,), or a site's own model (d,); None if it is not finite."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ import torch
 
 from tacit.errors import TacitError
 from tacit.privacy import RecordedRun
-from tacit.runs import Run, UserParts, batch_relation, from_config, run_saved, utility_on
+from tacit.runs import Cell, Run, UserParts, batch_relation, from_config, run_saved, task_key, utility_on
 from tacit.runs.metrics import Result, Utility, headline_metrics
 from tacit.sweeps.cells import SweepCell
 from tacit.sweeps.judging import Judge, load_data
@@ -33,27 +32,35 @@ def run_cells(cells: Sequence[SweepCell], judge: Judge, folder: Path | None, wor
     identities = {_data_key(cell): judge.identity(cell.config) for cell in {_data_key(c): c for c in cells}.values()}
     keys = [cell.key(identities[_data_key(cell)]) for cell in cells]
     items = {key: JudgedCell(cell, judge) for key, cell in zip(keys, cells, strict=True)}
-    results = run_saved(run_cell, items, folder, workers, is_complete=_is_complete, describe=_describe, what="runs")
+    results = run_saved(
+        run_cell,
+        items,
+        folder,
+        workers,
+        is_complete=_is_complete,
+        describe=_describe,
+        group=lambda item: task_key(item.cell.config),
+        what="runs",
+        around=_quietly_with_one_thread,
+    )
     return [results[key] for key in keys]
 
 
-def run_cell(item: JudgedCell) -> Result:
-    """Run one cell. A run that fails, because it diverges for example, is a result too."""
-    (cell, judge), began = item, time.monotonic()
-    with _one_thread(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # they were shown when the settings were checked
-        run = build_cell(cell)
-        error: str | None = None
-        try:
-            run.go()
-        except TacitError as failure:
-            error = str(failure)
-        if run.interrupted:
-            raise KeyboardInterrupt
-        records = judge.records(cell.config)
-        judged, reported = (utility_on(run, *part) for part in records)
-        if error is not None:  # the last finite model of a run that diverged is no result
-            judged, reported = (Utility.unknown(run.task.head, each.trivial) for each in (judged, reported))
+def run_cell(item: JudgedCell, member: Cell) -> Result:
+    """Run one cell, as a member of a group. A run that fails, because it diverges for example, is a result too."""
+    cell, judge = item
+    run = build_cell(cell)
+    member.join(run)
+    error: str | None = None
+    try:
+        run.go()
+    except TacitError as failure:
+        error = str(failure)
+    if run.interrupted:
+        raise KeyboardInterrupt
+    judged, reported = (utility_on(run, *part) for part in judge.records(cell.config))
+    if error is not None:  # the last finite model of a run that diverged is no result
+        judged, reported = (Utility.unknown(run.task.head, each.trivial) for each in (judged, reported))
     reservation = run.task.ledger.reservation
     return {
         "title": cell.title,
@@ -64,7 +71,7 @@ def run_cell(item: JudgedCell) -> Result:
         "privacy": run.privacy.as_dict(),
         "releases": _packed(run),
         "recorded_as": None if reservation is None else reservation.run,
-        "seconds": round(time.monotonic() - began, 1),
+        "seconds": round(member.clock(), 1),
         "error": error or run.stopped,
     }
 
@@ -115,11 +122,13 @@ def _describe(item: JudgedCell, result: Result) -> str:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
-    """Use one thread, as parallel processes do: a run gives the same bits whatever the number of processes."""
+def _quietly_with_one_thread() -> Iterator[None]:
+    """Use one thread, as parallel processes do. Warnings were shown when the settings were checked."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
         torch.set_num_threads(threads)

@@ -31,6 +31,7 @@ from tacit.tasks.features import FeatureDescription, FeatureMap, PixelScale, fea
 from tacit.tasks.features.build import FeatureName, build_features, feature_name, with_features
 from tacit.tasks.features.public import refuse_own_data
 from tacit.tasks.features.restore import restore_features
+from tacit.tasks.gradient_request import GradientRequest, sum_together
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.heads import (
     Binary,
@@ -95,6 +96,7 @@ __all__ = [
     "FeatureName",
     "Forward",
     "FrameTable",
+    "GradientRequest",
     "Gram",
     "Head",
     "Histogram",
@@ -160,6 +162,7 @@ __all__ = [
     "restore_features",
     "shards",
     "statistics",
+    "sum_together",
     "tensor_output",
     "use_ranges",
     "whitening_matrix",

@@ -32,6 +32,14 @@ class BatchLoader:
         self.records = padded.to(device)
         self._cache: dict[int, tuple[Tensor, list[NodeBatch]]] = {}
 
+    def equals(self, other: BatchLoader) -> bool:
+        """Whether both loaders have the same records at the same nodes, on the same device."""
+        mine, theirs = self._data, other._data
+        if self._device != other._device:
+            return False
+        pairs = [(self.records, other.records), (mine.y, theirs.y), (mine.x, theirs.x)]
+        return all(a is b or (a.dtype == b.dtype and torch.equal(a, b)) for a, b in pairs)
+
     def batches(self, drawn: Draw, distinct: int | None = None) -> Iterator[NodeBatch]:
         """Yield the drawn records, some nodes at a time.
 

@@ -16,6 +16,7 @@ from tacit.errors import TacitError
 from tacit.privacy import Draw, Noise
 from tacit.tasks.augmentation import Augmentation
 from tacit.tasks.batch_loader import BatchLoader
+from tacit.tasks.batch_sums import Batch, GradientPoint, write_sums
 from tacit.tasks.clip import Clip
 from tacit.tasks.data import Dataset, Ranges, with_ranges
 from tacit.tasks.model import Model
@@ -56,6 +57,10 @@ class Records:
         """Return the keys (n, B) of the copies of drawn records; None without copies."""
         return None if self.augmentation is None else self.augmentation.keys(noise, nodes, step, records)
 
+    def mask_keys(self, noise: Noise, nodes: npt.NDArray[np.int64], step: int, records: Tensor) -> Tensor | None:
+        """Return the keys (n, B) of the dropout masks of drawn records; None without dropout."""
+        return self._model.mask_keys(noise, nodes, step, records)
+
     def of_nodes(self, rows: Sequence[int]) -> tuple[Dataset, list[npt.NDArray[np.int64]]]:
         """Return copies of some nodes' records, and their shards in it."""
         parts = [self.shards[row] for row in rows]
@@ -73,42 +78,54 @@ class Records:
         clip: Clip | None,
         before: Tensor | None = None,
         distinct: int | None = None,
+    ) -> Tensor:
+        """Return Σ_b weight_b ∇ℓ_b over each node's drawn records, clipped, plus the gradient of the weight decay."""
+        return self.gradient_sums([GradientPoint(params, clip, before)], drawn, distinct)[0]
+
+    def gradient_sums(
+        self,
+        points: Sequence[GradientPoint],
+        drawn: Draw,
+        distinct: int | None = None,
         keys: Tensor | None = None,
         copy_keys: Tensor | None = None,
-    ) -> Tensor:
-        """Return Σ_b weight_b ∇ℓ_b over each node's drawn records, clipped, plus the gradient of the weight decay.
+    ) -> list[Tensor]:
+        """Return the sum of `gradient_sum` at several points. The records are read once.
 
         `keys` (n, B) determine the records' dropout masks, `copy_keys` (n, B) their augmented copies (None: no copies).
-
-        A record whose clipped gradient is not finite, or for which the model raises an error, counts as 0, which is
-        within the bound: it must not stop the run, because the stop would reveal the record.
         """
-        value, model = torch.empty_like(params), self._model
-        weights, keys, copy_keys = (None if k is None else k.to(params.device) for k in (drawn.weight, keys, copy_keys))
+        values = [torch.empty_like(point.params) for point in points]
+        device = values[0].device
+        weights, keys, copy_keys = (None if k is None else k.to(device) for k in (drawn.weight, keys, copy_keys))
         assert weights is not None
         for rows, x, y in self._loader.batches(drawn, distinct):
-            weight, earlier = weights[rows, : y.shape[1]], None if before is None else before[rows]
-            bound = None if clip is None else clip.for_nodes(rows)
             masks = None if keys is None else keys[rows, : y.shape[1]]
             x, copies = self._copied(x, copy_keys, rows)
-            try:
-                part = model.gradient_sum(params[rows], x, y, weight, bound, value[rows], earlier, masks, copies)
-                redo = [] if bool(part.sum().isfinite()) else (~part.isfinite().all(1)).nonzero()[:, 0].tolist()
-            except Exception:  # a user's module may raise anything
-                if bound is None or not self._accepts_zeros(params[rows], x, y, bound, earlier, copies):
-                    raise
-                redo = list(range(len(x)))
-            if bound is None:
-                continue
-            for node in redo:
-                one = slice(node, node + 1)
-                before_one = None if earlier is None else earlier[one]
-                masks_one = None if masks is None else masks[one]
-                batch = params[rows][one], x[one], y[one], weight[one], bound.for_nodes(one), before_one, masks_one
-                value[rows][one] = self._sum_of_finite(*batch, copies)
-        if model.weight_decay:  # depends on no record, so it is not clipped
-            value.add_(params if before is None else params - before, alpha=model.weight_decay)
-        return value
+            batch = Batch(x, y, weights[rows, : y.shape[1]], masks, copies)
+            write_sums(self._model, [point.of_nodes(rows) for point in points], batch, [out[rows] for out in values])
+        if self._model.weight_decay:  # depends on no record, so it is not clipped
+            for point, value in zip(points, values, strict=True):
+                moved = point.params if point.before is None else point.params - point.before
+                value.add_(moved, alpha=self._model.weight_decay)
+        return values
+
+    def share_batches(self, other: Records) -> None:
+        """Use the batches of another task of the same simulation if they are the same: it then copies them once.
+
+        Both tasks must have models that are made alike. They may differ in the positions of their parameters.
+        """
+        mine, theirs = self._model, other._model
+        same_form = (mine.layout, mine.weight_decay) == (theirs.layout, theirs.weight_decay)
+        if same_form and self.augmentation == other.augmentation and self._loader.equals(other._loader):
+            self._loader = other._loader
+
+    def has_same_batches(self, other: Records) -> bool:
+        """Whether the two tasks share their batches."""
+        return self._loader is other._loader
+
+    def stacks_cells(self) -> bool:
+        """Whether gradients at several points take one call of the model's engine."""
+        return self._model.stacks_cells(self.data.x[:1].unsqueeze(0))
 
     def _copied(self, x: Tensor, keys: Tensor | None, rows: slice) -> tuple[Tensor, int]:
         """Return the records of some nodes with their copies, and the number of copies."""
@@ -116,46 +133,6 @@ class Records:
             return x, 1
         x = self.augmentation.expand(x, keys[rows, : x.shape[1]])
         return (x, x.shape[2]) if x.shape[2] > 1 else (x.squeeze(2), 1)
-
-    def _sum_of_finite(
-        self,
-        params: Tensor,
-        x: Tensor,
-        y: Tensor,
-        weight: Tensor,
-        clip: Clip,
-        before: Tensor | None,
-        keys: Tensor | None,
-        copies: int,
-    ) -> Tensor:
-        """Return one node's sum, one record at a time, without records whose own clipped gradient is not finite.
-
-        What a record contributes depends on this record and on the parameters only. A batch that is clipped as a
-        whole counts as 0, which is within its bound.
-        """
-        total, one = torch.zeros_like(params), torch.ones_like(weight[:, :1])
-        for k in range(y.shape[1]) if clip.per == "record" else ():
-            record, masks = slice(k, k + 1), None if keys is None else keys[:, k : k + 1]
-            try:
-                parts = x[:, record], y[:, record], one
-                alone = self._model.gradient_sum(params, *parts, clip, None, before, masks, copies)
-            except Exception:
-                continue
-            if bool(alone.isfinite().all()):
-                total.add_(alone, alpha=float(weight[0, k]))
-        return total
-
-    def _accepts_zeros(
-        self, params: Tensor, x: Tensor, y: Tensor, clip: Clip, before: Tensor | None, copies: int
-    ) -> bool:
-        """Whether the model has a gradient for a record of zeros. If not, an error has nothing to do with records."""
-        zeros, labels = torch.zeros_like(x[:, :1]), torch.zeros_like(y[:, :1])
-        one = params.new_ones(labels.shape[:2])
-        try:
-            self._model.gradient_sum(params, zeros, labels, one, clip, None, before, copies=copies)
-        except Exception:
-            return False
-        return True
 
     def all_of_each_node(self, dtype: torch.dtype) -> Draw:
         """Return the draw of all records, weighted for the mean over each node."""

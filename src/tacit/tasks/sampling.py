@@ -60,6 +60,17 @@ class Sampler:
         """Return the records of draw number `step`."""
         return self._scheme.draw(step)
 
+    def share_draws(self, other: Sampler) -> None:
+        """Use the draws of another sampler if they are the same, which is known of simulations only."""
+        mine, theirs = self._scheme, other._scheme
+        if isinstance(mine, SamplingKind) and isinstance(theirs, SamplingKind):
+            same = type(mine) is type(theirs) and mine.population.is_same_simulation(theirs.population)
+            self._scheme = theirs if same else mine
+
+    def has_same_draws(self, other: Sampler) -> bool:
+        """Whether the two samplers share their draws."""
+        return self._scheme is other._scheme
+
     def without_draws(self) -> Sampler:
         """Return the sampler as an algorithm sees it: its public numbers, and no access to the drawn records."""
         seen, scheme = copy.copy(self), self._scheme

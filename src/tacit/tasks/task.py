@@ -13,11 +13,13 @@ import torch
 from torch import Tensor
 
 from tacit.errors import TacitError
-from tacit.privacy import Bounded, Draw, Ledger, Noise, PairNoise, Relation, ReleaseContext
+from tacit.privacy import Bounded, Ledger, Noise, PairNoise, Relation, ReleaseContext
 from tacit.tasks.augmentation import Augmentation
+from tacit.tasks.batch_sums import GradientPoint
 from tacit.tasks.clip import Clip, Clipping, used_clip
 from tacit.tasks.data import Dataset
 from tacit.tasks.evaluation import Metrics, Predictions, predict_tests
+from tacit.tasks.gradient_request import GradientRequest, sum_alone
 from tacit.tasks.gradients.memory import keep_freed_memory
 from tacit.tasks.heads import refuse_mismatch
 from tacit.tasks.model import Model
@@ -114,6 +116,7 @@ class Task(TaskFacts):
         self.sampler = self._new_sampler(self.sizes, nodes=self.nodes, noise=self.noise)
         self._records = Records(model, data, shards, augmentation, device)
         self.draws, self.clipping = 0, clipping
+        self.sum_gradients: Callable[[GradientRequest], Tensor] = sum_alone
         self.on_release: Callable[[int, str, Tensor, npt.NDArray[np.float64]], None] | None = None
         self.pair_noise: PairNoise | None = None  # of nodes elsewhere; None: derived from the noise
         keep_freed_memory()
@@ -195,12 +198,8 @@ class Task(TaskFacts):
             The gradients of the bounded columns as `value`, those of the other columns as `local`.
         """
         clip = used_clip(self.clipping, clip, differences=before is not None)
-        drawn = self.sampler.draw(step)
-        copies = self._records.copy_keys(self.noise, self.nodes, step, drawn.records)
-        weight = drawn.weight.to(self.dtype) / torch.from_numpy(self.sampler.batch[:, None]).to(self.dtype)
-        masks = self.model.mask_keys(self.noise, self.nodes, step, drawn.records)
-        drawn = Draw(drawn.records, weight)
-        value = self._records.gradient_sum(params, drawn, clip, before, self.sampler.distinct, masks, copies)
+        point = GradientPoint(params, clip, before)
+        value = self.sum_gradients(GradientRequest(self._records, self.sampler, self.noise, self.nodes, step, point))
         self.draws += 1
         self.ledger.open(step, purpose)
         bounded, local = self.weighted(value).tensor_split([self.model.bounded], 1)

@@ -44,6 +44,12 @@ class Population:
     noise: Noise
     reshuffle_every: int = 1
 
+    def is_same_simulation(self, other: Population) -> bool:
+        """Whether two simulations have this population, so that the same kind draws the same batches."""
+        simulated = self.noise.simulated and self.noise.fingerprint == other.noise.fingerprint
+        same = (self.batch, self.reshuffle_every) == (other.batch, other.reshuffle_every)
+        return simulated and same and np.array_equal([*self.sizes, *self.nodes], [*other.sizes, *other.nodes])
+
 
 class SamplingKind(ABC):
     """A way to draw batches: how records are drawn, and what the draw is worth to privacy.

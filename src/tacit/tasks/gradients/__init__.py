@@ -19,6 +19,7 @@ Privacy:
     A record with weight 0 is padding and has no influence, even if its gradient is not finite.
 """
 
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 import torch
@@ -92,6 +93,14 @@ class Gradients:
                 bounded = out[:, : self.objective.layout.bounded]
                 bounded.copy_(clip.clip_rows(bounded))
         return out
+
+    def stacks_cells(self, x: Tensor) -> bool:
+        """Whether `sum_cells` computes several cells in one pass over the records."""
+        return self._stackable(x)
+
+    def sum_cells(self, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, clips: Sequence[Clip | None]) -> Tensor:
+        """Return the sums (S, n, d) of S cells on the same records."""
+        return torch.stack([self.sum(p, x, y, weight, clip) for p, clip in zip(params, clips, strict=True)])
 
     def choose(self, params: Tensor, x: Tensor, y: Tensor, clip: Clip | None, *, masked: bool = False) -> Engine:
         """Return the engine for these nodes and this clip (per record, or None).

@@ -30,8 +30,7 @@ _MAX_FORMS = 16
 _MAX_NUMBERS = 1 << 20  # in all arguments; above, the overhead does not matter
 _CONSTANTS = (int, float, complex, str, bytes, bool, type(None), torch.dtype, torch.device)
 _VIEWS = {
-    getattr(torch.ops.aten, name).default
-    for name in ("view", "_unsafe_view", "expand", "alias", "detach", "permute")
+    getattr(torch.ops.aten, name).default for name in ("view", "_unsafe_view", "expand", "alias", "detach", "permute")
 } | {torch.ops.aten.slice.Tensor, torch.ops.aten.transpose.int}
 
 
