@@ -88,6 +88,7 @@ def test_tuning_on_a_users_file_keeps_neighbours_neighbours(tiny, tmp_path, opti
             "dp-norm",
             (
                 "noise-in-steps",
+                "readings",
                 *(f"figure{k}" for k in range(2, 10)),
                 *(f"figure{k}-resnet10" for k in (2, 3, 7, 8, 9)),
             ),

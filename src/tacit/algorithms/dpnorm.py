@@ -73,7 +73,7 @@ class DPNorm(Algorithm[DPNormState]):
         Fukami et al.: DP-Norm, Algorithm 1.
     """
 
-    needs: ClassVar[tuple[str, ...]] = ("undirected", "connected", "static")
+    needs: ClassVar[tuple[str, ...]] = ("undirected", "connected", "static", "neighbours")
     noise_parameters: ClassVar[tuple[str, ...]] = ("sigma",)
     exact_values_stay_local: ClassVar[bool] = True
     refused_options: ClassVar[Mapping[str, str]] = {
