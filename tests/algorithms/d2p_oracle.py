@@ -11,10 +11,11 @@ def softmax_gradient(w, b, x, label):
     return np.concatenate([np.outer(p, x).ravel(), p])
 
 
-def dyn_d2p(x0, matrix_at, batch_of, release, *, K, lr, C0, rho_c, mu0, rho_mu, B, classes):
+def dyn_d2p(x0, matrix_at, batch_of, release, *, K, lr, C0, rho_c, mu0, rho_mu, B, classes, per="record"):
     """x0 (n, d); matrix_at(k)[i][j]; batch_of(k, i) lists (record, label); release(k, i, g, sigma) is g + N(0, sigma²).
 
-    mu0 has one value per node; None means no clipping and no noise. Returns every node's z after K rounds.
+    mu0 has one value per node; None means no clipping and no noise. With per = "batch", the mean of the batch is the
+    gradient of Algorithm 1. Returns every node's z after K rounds.
     """
     n, d = x0.shape
     x, w = [row.copy() for row in x0], [1.0] * n
@@ -27,8 +28,11 @@ def dyn_d2p(x0, matrix_at, batch_of, release, *, K, lr, C0, rho_c, mu0, rho_mu, 
             total = np.zeros(d)
             for record, label in batch_of(k, i):
                 g = softmax_gradient(weights, bias, record, label)
-                total += g if mu0 is None else g * min(1.0, C / np.linalg.norm(g))
-            if mu0 is not None:
+                total += g if mu0 is None or per == "batch" else g * min(1.0, C / np.linalg.norm(g))
+            if mu0 is not None and per == "batch":
+                mean = total / B * min(1.0, C / max(np.linalg.norm(total / B), 1e-300))
+                total = B * release(k, i, mean, C / (mu0[i] * rho_mu ** (k / K)))
+            elif mu0 is not None:
                 sigma = C / (mu0[i] * rho_mu ** (k / K))
                 total = B * release(k, i, total / B, sigma / B)
             half.append(x[i] - lr * total / B)

@@ -8,7 +8,7 @@ from tacit.algorithms import algorithms, const_d2p, dyn_c_d2p, dyn_d2p, dyn_mu_d
 from tacit.errors import TacitError
 from tacit.graphs import graphs
 from tacit.networks import Simulated
-from tacit.privacy import Sampling, calibrate_noise, guarantee, plan
+from tacit.privacy import Sampling, calibrate_noise, epsilon_to_mu, guarantee, plan
 from tests.algorithms import d2p_oracle as oracle
 from tests.helpers import digits_task, noised, run_rounds
 
@@ -24,8 +24,9 @@ K = 30
         dyn_c_d2p(lr=0.3, clip=0.7, rho_c=3.0, noise_multiplier=1.5),
         dyn_mu_d2p(lr=0.3, clip=0.7, rho_mu=2.0, noise_multiplier=1.5),
         const_d2p(lr=0.3, clip=0.7, noise_multiplier=1.5),
+        dyn_d2p(lr=0.3, clip=0.3, rho_c=3.0, rho_mu=2.0, noise_multiplier=0.2, clip_per="batch"),
     ],
-    ids=lambda algorithm: algorithm.title,
+    ids=lambda algorithm: f"{algorithm.title} {algorithm.clip_per}",
 )
 def test_matches_a_naive_implementation(algorithm, graph):
     task = digits_task(nodes=4, dtype=torch.float64)
@@ -42,6 +43,7 @@ def test_matches_a_naive_implementation(algorithm, graph):
         return noised(task, "gaussian", g, sigma, "gradient", i, k)
 
     private = algorithm.noise is not None
+    sensitivity = 2.0 if algorithm.clip_per == "batch" else 1.0  # in multiples of C_k
     expected = oracle.dyn_d2p(
         task.initial().numpy(),
         lambda k: weights.at(k).toarray(),
@@ -49,12 +51,13 @@ def test_matches_a_naive_implementation(algorithm, graph):
         release,
         K=K,
         lr=0.3,
-        C0=0.7,
+        C0=algorithm.clip.start if private else 1,
         rho_c=1 / algorithm.clip.ratio if private else 1,
-        mu0=[1 / 1.5] * 4 if private else None,
+        mu0=[1 / (sensitivity * algorithm.scale)] * 4 if private else None,
         rho_mu=1 / algorithm.noise.ratio if private else 1,
         B=8,
         classes=10,
+        per=algorithm.clip_per,
     )
     assert np.abs(found - expected).max() < 1e-9
 
@@ -74,6 +77,48 @@ def test_paper_calibration_underestimates_epsilon():
     algorithm = algorithm.with_noise(algorithm.privacy.paper_noise(sampling, 1.0, 1e-4))
     assert algorithm.privacy.claim(sampling, np.arange(1), 1e-4, 3500) == pytest.approx(1.0, rel=1e-6)
     assert cost(algorithm, sampling, 1e-4) == pytest.approx(3.02, rel=0.02)
+
+
+@pytest.mark.parametrize(("clip_per", "really"), [("record", 81.9), ("batch", 787.2)])
+def test_noise_for_single_records_protects_batches_of_64_much_less(clip_per, really):
+    """Eq. 9 for p = 1/J and ε = 1, J = 3000, K = 3500, δ = 1e-4, but every round draws 64 records."""
+    algorithm = const_d2p(clip_per=clip_per).with_rounds(3500)
+    noised = algorithm.with_noise(algorithm.privacy.paper_noise(poisson(1 / 3000), 1.0, 1e-4))
+    assert noised.privacy.claim(poisson(1 / 3000), np.arange(1), 1e-4, 3500) == pytest.approx(1.0, rel=1e-6)
+    assert cost(noised, poisson(64 / 3000), 1e-4) == pytest.approx(really, rel=0.01)
+
+
+def test_a_record_moves_the_clipped_mean_of_a_batch_by_twice_the_bound():
+    task = digits_task(nodes=2, batch=8)
+    for step, (clip_per, sensitivity) in enumerate({"record": 0.7 / 8, "batch": 1.4}.items()):
+        algorithm = const_d2p(clip=0.7, noise_multiplier=1.5, clip_per=clip_per).with_rounds(1)
+        g = task.gradient(task.initial(), step, algorithm.gradient_clip(0))
+        assert g.sensitivity == pytest.approx([sensitivity] * 2)
+        assert algorithm.privacy.unit_noise(task)[1] == pytest.approx([sensitivity / 0.7] * 2)
+        algorithm.privacy.mechanism(0, task.nodes).release(g)
+
+
+@pytest.mark.parametrize("clip_per", ["record", "batch"])
+def test_proposition_4_calibrates_the_general_form(clip_per):
+    """Eq. 10: σ̃ = √(2 Σ C_k²/σ̃_k²) / (J μ_tot), here with σ̃_k = C_k m_k (2 C_k m_k if batches are clipped)."""
+    shape = np.linspace(3.0, 1.0, 40)
+    given = {"clip": [1.0, 4.0] * 20, "noise_multiplier": shape.tolist(), "clip_per": clip_per}
+    algorithm = algorithms.build("d2p", given).with_rounds(40)
+    sampling = poisson(0.1, 0.01)
+    scale = algorithm.privacy.paper_noise(sampling, 1.0, 1e-4)
+    relative = shape * (2 if clip_per == "batch" else 1)
+    for rate, found in zip(sampling.rate, scale, strict=True):
+        assert found == pytest.approx(rate * np.sqrt(2 * np.sum(relative**-2.0)) / epsilon_to_mu(1.0, 1e-4))
+    noised = algorithm.with_noise(scale)
+    assert noised.privacy.claim(sampling, np.arange(2), 1e-4, 40) == pytest.approx(1.0, rel=1e-6)
+
+
+@pytest.mark.parametrize(("claimed", "really"), [(0.3, 11.79), (1.0, 287.5)])
+def test_proposition_4_is_invalid_at_the_settings_of_the_paper(claimed, really):
+    algorithm = algorithms.build("d2p", {"clip": [1.0] * 3500, "noise_multiplier": [1.0] * 3500}).with_rounds(3500)
+    sampling = poisson(1 / 2500)
+    noised = algorithm.with_noise(algorithm.privacy.paper_noise(sampling, claimed, 1e-4))
+    assert cost(noised, sampling, 1e-4) == pytest.approx(really, rel=0.01)
 
 
 @pytest.mark.parametrize("name", ["dyn-d2p", "dyn-mu-d2p", "dyn-c-d2p", "const-d2p"])

@@ -18,6 +18,7 @@ from tests.helpers import noised, quadratic_task, run_rounds
 
 RING = graphs.build("ring", {"nodes": 6})
 STAR = graphs.build("star", {"nodes": 6})
+pytestmark = pytest.mark.filterwarnings("ignore:.*the numbers of neighbours")
 
 
 def published(**algorithm):
@@ -80,6 +81,54 @@ def test_ecl_reaches_consensus_and_the_optimum():
     assert torch.allclose(algorithm.models(state), task.data.x.double().mean(0).expand(6, -1), rtol=0, atol=1e-8)
 
 
+@pytest.mark.parametrize(("step", "weights"), [("common", [1] * 6), ("paper", [5] + [1] * 5), ("code", [19] + [7] * 5)])
+def test_what_ecl_minimises_on_a_star(step, weights):
+    """The optimum of Σ f_i/η_i for quadratic f_i: only one η for all nodes weights them equally."""
+    task = quadratic_task()
+    algorithm = algorithms.build("ecl", {"lr": 0.2, "local_steps": 4, "step": step}).with_rounds(600)
+    found = algorithm.models(run_rounds(algorithm, task, Simulated(STAR), 600)).numpy()
+    own = task.data.x.double().numpy().reshape(6, -1, 3).mean(1)
+    assert np.allclose(found, np.average(own, axis=0, weights=weights), rtol=0, atol=1e-8)
+    assert step == "common" or not np.allclose(found, own.mean(0), rtol=0, atol=1e-2)
+
+
+@pytest.mark.filterwarnings("error")
+def test_different_degrees_are_warned_of():
+    task = quadratic_task()
+    for step, weight in (("paper", "E_i"), ("code", "K E_i")):
+        with pytest.warns(UserWarning, match=rf"differ \(1 to 5\).*weighted loss Σ \({weight}.*step = \"common\""):
+            algorithms.build("ecl", {"step": step}).start(task, STAR)
+    algorithms.build("ecl", {"step": "common"}).start(task, STAR)
+    algorithms.build("ecl", {}).start(task, RING)
+
+
+@pytest.mark.parametrize(("claimed", "j", "sigma", "needed"), [(1.0, 117.5, 0.0302, 115), (0.5, 218.5, 0.0563, 206)])
+def test_lemma_1_without_its_factor_is_private_by_the_contraction_bound(claimed, j, sigma, needed):
+    algorithm, task = published(bound="without-c")
+    algorithm = algorithm.bind(task, RING)
+    privacy, delta = algorithm.privacy, 1e-3
+    noise = privacy.paper_noise(privacy.sampling(task), claimed, delta)
+    assert noise == pytest.approx([j] * 6, abs=0.2)
+    assert noise * privacy.sensitivity(task, RING) == pytest.approx([sigma] * 6, rel=2e-3)
+    noised = algorithm.with_noise(noise)
+    assert noised.privacy.claim(privacy.sampling(task), task.nodes, delta, 2000) == pytest.approx(claimed, rel=1e-6)
+    assert mu_to_epsilon(math.sqrt(2000) / noise[0], delta) < claimed
+    assert mu_to_epsilon(math.sqrt(2000) / (needed - 1), delta) > claimed
+
+
+def test_the_formula_of_the_lemma_beyond_its_condition():
+    """α = 1 needs lr ≤ 0.024 in Lemma 1; the formula is proven by the smaller contraction bound."""
+    with pytest.raises(TacitError, match=r"at most 1/\(cKL\) = 0.024, got 0.03: set a smaller lr or alpha"):
+        published(alpha=1.0)[0].privacy.sensitivity(published()[1], RING)
+    (formula, task), (contraction, _) = (published(alpha=1.0, bound=bound) for bound in ("formula", "contraction"))
+    found, least = (each.privacy.sensitivity(task, RING) for each in (formula, contraction))
+    c = 1 + 2 * (2 + 1 / (0.03 * 2 * 10))
+    assert found == pytest.approx([c * 2 * 0.03 * (10 / 4000 + 1 / 2000)] * 6)
+    assert (least < found).all()
+    with pytest.raises(TacitError, match="not contractions"):
+        published(alpha=4.0, bound="formula")[0].privacy.sensitivity(task, RING)
+
+
 def test_ecl_matches_a_loop_over_nodes():
     """Edge-consensus learning as such, without noise, clipping and normalisation."""
     mu, inner = 0.02, 5
@@ -115,7 +164,7 @@ def test_ecl_equals_dp_norm_without_noise_and_normalisation(asynchronous):
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize("inner_noise", ["none", "fresh", "same"])
-@pytest.mark.parametrize("step", ["paper", "code"])
+@pytest.mark.parametrize("step", ["paper", "code", "common"])
 @pytest.mark.parametrize("graph", [RING, STAR], ids=["ring", "star"])
 def test_noised_rounds_match_a_loop_over_nodes(graph, step, inner_noise, asynchronous):
     mu, alpha, inner, bound, sigma = 0.02, 0.3, 5, 0.9, 0.05
@@ -136,7 +185,8 @@ def test_noised_rounds_match_a_loop_over_nodes(graph, step, inner_noise, asynchr
             y, lam = {}, {}
             for i in range(6):
                 degree = len(neighbours[i])
-                eta = 1 / (mu * degree * inner) if step == "paper" else 1 / (mu * (inner * degree + inner - degree))
+                weight = np.mean([len(each) for each in neighbours.values()]) if step == "common" else degree
+                eta = 1 / (mu * (inner * degree + inner - degree if step == "code" else inner * weight))
                 gamma = 1 + alpha * eta
                 each = w[i] - records[i]
                 g = (each * np.minimum(1, bound / np.linalg.norm(each, axis=1, keepdims=True))).mean(0)

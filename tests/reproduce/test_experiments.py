@@ -72,7 +72,7 @@ def test_tuning_on_a_users_file_keeps_neighbours_neighbours(tiny, tmp_path, opti
         ("dyn-d2p", ("table1", "table2", "figure2", "figure3", "figure4", "figure5")),
         ("partpsp", ("figure2", "figure3", "figure4", "table2", "table2-resnet18", "table2-vit", "table3", "table4")),
         ("flagship", ("fashion-mnist", "mnist", "dirichlet", "failures", "cifar10", "tables", "methods")),
-        ("lt-admm-dp", ("data", "figure1", "table1")),
+        ("lt-admm-dp", ("data", "figure1", "figure1-data", "table1")),
         (
             "ppgl",
             (
@@ -88,6 +88,7 @@ def test_tuning_on_a_users_file_keeps_neighbours_neighbours(tiny, tmp_path, opti
             "dp-norm",
             (
                 "noise-in-steps",
+                "readings",
                 *(f"figure{k}" for k in range(2, 10)),
                 *(f"figure{k}-resnet10" for k in (2, 3, 7, 8, 9)),
             ),

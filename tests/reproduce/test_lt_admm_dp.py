@@ -50,7 +50,15 @@ def test_settings_of_figure_1_are_those_of_the_paper():
     assert cells["PriSMA", "published σ"].algorithm.parameters["sigma_first"] == 0.1794
     costs = {"LT-ADMM-DP": 1.4, "PORTER": 2.1, "PriSMA": 1.2}
     for (method, noise), config in cells.items():
-        assert config.rounds * costs[method] == pytest.approx(5600 if "σ" in noise else 1400, abs=2.1)
+        assert config.rounds * costs[method] == pytest.approx(5600, abs=2.1), noise
+
+
+def test_every_seed_of_figure_1_is_another_data_set():
+    for name, settings in (("figure1", 1), ("figure1-data", 6)):
+        cells = expand_cells(load_experiment(f"lt-admm-dp/{name}"))
+        assert all(cell.config.data.parameters["seed"] == cell.config.seed == cell.seed for cell in cells)
+        first = [cell for cell in cells if cell.labels["method"] == "LT-ADMM-DP" and "ε = 1" in cell.labels.values()]
+        assert len({cell.key for cell in first}) == 10 * settings
 
 
 MEASURED = SeedSummary({"accuracy": 1.0}, {"accuracy": None}, 1, None, None, "run", 1e-4, CURVE, [])

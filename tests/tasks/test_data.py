@@ -210,6 +210,10 @@ def test_synthetic_logistic_follows_its_model():
     clean = datasets.build("synthetic-logistic", {"noise": 0})
     w = torch.from_numpy(np.random.default_rng(0).standard_normal(5)).float()
     assert torch.equal(clean.test_y, (clean.test_x @ w > 0).long())
+    scaled = datasets.build("synthetic-logistic", {"records": 50_000, "seed": 4, "weight_norm": 4.0})
+    w = torch.from_numpy(np.random.default_rng(4).standard_normal(5)).float()
+    chance = torch.sigmoid(scaled.x @ (4 * w / w.norm()))
+    assert abs(((scaled.y - chance) * (scaled.x @ w)).mean()) < 0.02
 
 
 @pytest.mark.parametrize(
@@ -219,6 +223,7 @@ def test_synthetic_logistic_follows_its_model():
         ({"dimension": -1}, "dimension must be at least 1, got -1"),
         ({"noise": -1}, "noise must be finite and at least 0, got -1"),
         ({"noise": float("nan")}, "noise must be finite and at least 0, got nan"),
+        ({"weight_norm": 0.0}, "weight_norm must be positive and finite, got 0"),
         ({"recrods": 5}, 'unknown parameter .* did you mean "records"'),
     ],
 )

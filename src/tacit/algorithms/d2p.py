@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 import torch
 from torch import Tensor
@@ -17,6 +17,8 @@ from tacit.graphs import Graph
 from tacit.networks import Network
 from tacit.privacy import Array
 from tacit.tasks import Clip, Task, join
+
+ClipPer = Literal["record", "batch"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,9 @@ class D2P(Algorithm[PushSumState]):
 
     This is Algorithm 2 of the Dyn-D²P paper; `dyn_d2p`, `dyn_c_d2p`, `dyn_mu_d2p` and `const_d2p` choose the schedules.
     Without clipping and noise it is SGP. A batch of B records with per-record clipping replaces the paper's single
-    record: the noise σ_k is added to the sum of the clipped gradients, which is then divided by B.
+    record: the noise σ_k is added to the sum of the clipped gradients, which is then divided by B. With
+    `clip_per = "batch"` the mean gradient of the batch takes the place of the paper's single gradient: it is clipped,
+    and σ_k is added to it. One record then moves it by up to 2C_k.
 
     With `share`, nodes mix only the shared parameters. The local parameters' gradients get the same clip and noise by
     default, although they are never sent: an exact local layer would memorise records, and the shared gradients of all
@@ -54,6 +58,7 @@ class D2P(Algorithm[PushSumState]):
         name: Title of the variant.
         lr: Step size γ.
         clip: Schedule of the clipping bound C_k; None does not clip.
+        clip_per: Whether each record's gradient is clipped ("record") or the mean of the batch ("batch").
         noise: Schedule of the noise multiplier up to a constant; None adds no noise.
         scale: The constant, one for all nodes or one per node of the network; a target ε sets it.
 
@@ -73,6 +78,7 @@ class D2P(Algorithm[PushSumState]):
     name: str = "D²P"
     lr: float = 0.1
     clip: Schedule | None = None
+    clip_per: ClipPer = "record"
     noise: Schedule | None = None
     scale: float | Array | None = field(default=None, compare=False)
 
@@ -125,7 +131,7 @@ class D2P(Algorithm[PushSumState]):
 
     def gradient_clip(self, t: int) -> Clip | None:
         """Return the clip of round t; None if gradients are not clipped."""
-        return None if self.clip is None else Clip(self.clip(t, self.rounds))
+        return None if self.clip is None else Clip(self.clip(t, self.rounds), per=self.clip_per)
 
 
 @algorithms.register("non-private")
@@ -146,6 +152,7 @@ def dyn_d2p(
     rho_c: float = 2.0,
     rho_mu: float = 2.0,
     noise_multiplier: float | None = None,
+    clip_per: ClipPer = "record",
     name: str = "Dyn-D²P",
 ) -> D2P:
     """Dyn-D²P: the clipping bound C₀ρ_c^(−k/K) shrinks and the per-step budget μ₀ρ_μ^(k/K) grows over the rounds.
@@ -157,38 +164,58 @@ def dyn_d2p(
         clip: Clipping bound C₀ of the first round.
         rho_c: By which factor ρ_c the clipping bound shrinks over the run.
         rho_mu: By which factor ρ_μ the budget per step grows over the run.
-        noise_multiplier: 1/μ₀, the first round's noise divided by its sensitivity; privacy.epsilon sets it instead.
+        noise_multiplier: The first round's noise divided by its sensitivity, 1/μ₀ (1/2μ₀ with `clip_per = "batch"`);
+            privacy.epsilon sets it instead.
+        clip_per: Clip each record's gradient ("record") or the batch's mean ("batch"), which a record moves by 2C_k.
     """
     check_positive(name, clip=clip, rho_c=rho_c, rho_mu=rho_mu, noise_multiplier=noise_multiplier)
     bounds, multipliers = Geometric(clip, 1 / rho_c), Geometric(1.0, 1 / rho_mu)
-    return D2P(name=name, lr=lr, clip=bounds, noise=multipliers, scale=noise_multiplier)
+    return D2P(name=name, lr=lr, clip=bounds, clip_per=clip_per, noise=multipliers, scale=noise_multiplier)
 
 
 @algorithms.register("dyn-c-d2p")
-def dyn_c_d2p(lr: float = 0.1, clip: float = 1.0, rho_c: float = 2.0, noise_multiplier: float | None = None) -> D2P:
+def dyn_c_d2p(
+    lr: float = 0.1,
+    clip: float = 1.0,
+    rho_c: float = 2.0,
+    noise_multiplier: float | None = None,
+    clip_per: ClipPer = "record",
+) -> D2P:
     """Dyn[C]-D²P: only the clipping bound changes; the budget per step is constant. Parameters as in dyn-d2p."""
-    return dyn_d2p(lr, clip, rho_c, 1.0, noise_multiplier, "Dyn[C]-D²P")
+    return dyn_d2p(lr, clip, rho_c, 1.0, noise_multiplier, clip_per, "Dyn[C]-D²P")
 
 
 @algorithms.register("dyn-mu-d2p")
-def dyn_mu_d2p(lr: float = 0.1, clip: float = 1.0, rho_mu: float = 2.0, noise_multiplier: float | None = None) -> D2P:
+def dyn_mu_d2p(
+    lr: float = 0.1,
+    clip: float = 1.0,
+    rho_mu: float = 2.0,
+    noise_multiplier: float | None = None,
+    clip_per: ClipPer = "record",
+) -> D2P:
     """Dyn[μ]-D²P: only the budget per step changes; the clipping bound is constant. Parameters as in dyn-d2p."""
-    return dyn_d2p(lr, clip, 1.0, rho_mu, noise_multiplier, "Dyn[μ]-D²P")
+    return dyn_d2p(lr, clip, 1.0, rho_mu, noise_multiplier, clip_per, "Dyn[μ]-D²P")
 
 
 @algorithms.register("const-d2p")
-def const_d2p(lr: float = 0.1, clip: float = 1.0, noise_multiplier: float | None = None) -> D2P:
+def const_d2p(
+    lr: float = 0.1, clip: float = 1.0, noise_multiplier: float | None = None, clip_per: ClipPer = "record"
+) -> D2P:
     """Const-D²P: constant clipping bound and constant noise, the usual baseline. Parameters as in dyn-d2p."""
-    return dyn_d2p(lr, clip, 1.0, 1.0, noise_multiplier, "Const-D²P")
+    return dyn_d2p(lr, clip, 1.0, 1.0, noise_multiplier, clip_per, "Const-D²P")
 
 
 @algorithms.register("d2p", example={"clip": [1.0] * 200, "noise_multiplier": [6.0] * 200})
-def d2p(clip: list[float], noise_multiplier: list[float], lr: float = 0.1) -> D2P:
+def d2p(clip: list[float], noise_multiplier: list[float], lr: float = 0.1, clip_per: ClipPer = "record") -> D2P:
     """D²P in its general form (Algorithm 2): a list of clipping bounds and of noise multipliers, one value per round.
+
+    With privacy.epsilon, the multipliers are relative: the target ε sets the constant σ̃ by which all are multiplied.
 
     Args:
         clip: Clipping bounds C_k.
-        noise_multiplier: Noise multipliers σ_k / C_k.
+        noise_multiplier: Noise divided by sensitivity: σ_k / C_k, or σ_k / 2C_k with `clip_per = "batch"`.
         lr: Step size γ.
+        clip_per: Clip each record's gradient ("record") or the batch's mean ("batch").
     """
-    return D2P(name="D²P (general)", lr=lr, clip=Listed(clip), noise=Listed(noise_multiplier), scale=1.0)
+    multipliers = Listed(noise_multiplier)
+    return D2P(name="D²P (general)", lr=lr, clip=Listed(clip), clip_per=clip_per, noise=multipliers, scale=1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
@@ -20,6 +21,8 @@ from tacit.graphs import Graph
 from tacit.networks import Edges, Network
 from tacit.privacy import Array, Bounded
 from tacit.tasks import Clip, Task
+
+StepSize = Literal["paper", "code", "common"]
 
 
 @dataclass(frozen=True)
@@ -52,21 +55,25 @@ class DPNorm(Algorithm[DPNormState]):
             assumption, except for logistic regression, where it is enforced: records with ‖x‖²/2 above L, with biases
             (‖x‖² + 1)/2, are scaled down.
         sigma: Standard deviation σ of the noise on w; privacy.epsilon sets it instead. 0 adds no noise.
-        step: "paper" for the η above, "code" for η = 1/(μ(KE + K − E)) of the published ECL code.
-        bound: How Δ₂ is bounded: by the paper's Lemma 1 ("lemma") or by `DPNormPrivacy.sensitivity` ("contraction"),
-            which is a quarter of the lemma's bound at the published settings.
+        step: "paper" for the η above, "code" for η = 1/(μ(KE + K − E)) of the published ECL code. Where degrees differ,
+            both minimise a loss that weights nodes by 1/η_i. "common" uses the mean degree for all nodes, which weights
+            them equally.
+        bound: How Δ₂ is bounded: by the paper's Lemma 1 ("lemma"), by its formula even where its condition on μ does
+            not hold ("formula"), by `DPNormPrivacy.sensitivity` ("contraction"), or by the latter with noise and claim
+            of Lemma 1 without its factor c ("without-c").
         inner_noise: Noise −(μη/γ) E n in the local steps. "fresh" draws it anew in every step (appendix B) and does not
             affect the guarantee. "same" uses the round's n, whose effect on the models then cancels over the rounds:
             nothing is guaranteed.
         asynchronous: Exchange each edge at a random local step. The same noise then covers different w, whose
             difference is revealed: nothing is guaranteed.
         scale: Noise multiplier σ/Δ₂, one for all nodes or one per node; set by `bind` or `with_noise`.
+        claimed_ratio: Δ₂ of the claim divided by Δ₂ of the guarantee, one per node; set by `bind`.
 
     References:
         Fukami et al.: DP-Norm, Algorithm 1.
     """
 
-    needs: ClassVar[tuple[str, ...]] = ("undirected", "connected", "static")
+    needs: ClassVar[tuple[str, ...]] = ("undirected", "connected", "static", "neighbours")
     noise_parameters: ClassVar[tuple[str, ...]] = ("sigma",)
     exact_values_stay_local: ClassVar[bool] = True
     refused_options: ClassVar[Mapping[str, str]] = {
@@ -80,11 +87,12 @@ class DPNorm(Algorithm[DPNormState]):
     clip: float = 1.0
     smoothness: float | None = None
     sigma: float | None = None
-    step: Literal["paper", "code"] = "paper"
-    bound: Literal["lemma", "contraction"] = "lemma"
+    step: StepSize = "paper"
+    bound: Literal["lemma", "formula", "contraction", "without-c"] = "lemma"
     inner_noise: Literal["none", "fresh", "same"] = "none"
     asynchronous: bool = False
     scale: float | Array | None = field(default=None, compare=False)
+    claimed_ratio: Array | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         check_positive("DP-Norm", lr=self.lr, clip=self.clip)
@@ -103,6 +111,7 @@ class DPNorm(Algorithm[DPNormState]):
         return DPNormPrivacy(self)
 
     def start(self, task: Task, graph: Graph) -> DPNormState:
+        self._warn_of_degrees(graph)
         if self.sigma != 0:
             self.privacy.sensitivity(task, graph)  # raises now if there is no bound
             task.limit_smoothness(self.smoothness or 0.0)
@@ -113,7 +122,7 @@ class DPNorm(Algorithm[DPNormState]):
         edges, n = network.edges(t), task.n
         sign = edge_signs(edges, state.x)
         degree = degrees(edges, n, state.x)
-        eta = self.eta(degree)
+        eta = self.eta(degree, network.graph)
         gamma = 1 + self.alpha * eta
         w, z, exchanges = state.x, state.z, self._exchanges(t, edges, task, network.graph)
         noise = self._release(t, torch.zeros_like(w), task, network) if self.privacy.reuses_noise else None
@@ -140,17 +149,34 @@ class DPNorm(Algorithm[DPNormState]):
         return {**super().norms(state), "dual_norm": state.dual}
 
     def bind(self, task: Task, graph: Graph) -> Self:
-        if not self.sigma or self.scale is not None:
-            return self
-        return replace(self, scale=scatter_nodes(self.sigma / self.privacy.sensitivity(task, graph), task.nodes))
+        scale, ratio = self.scale, self.claimed_ratio
+        if self.sigma and scale is None:
+            scale = scatter_nodes(self.sigma / self.privacy.sensitivity(task, graph), task.nodes)
+        if self.sigma != 0 and self.bound == "without-c" and ratio is None:
+            ratio = scatter_nodes(self.privacy.claimed_ratio(task, graph), task.nodes)
+        return replace(self, scale=scale, claimed_ratio=ratio)
 
     def with_noise(self, scale: Array) -> Self:
         return super().with_noise(scale) if self.sigma == 0 else replace(self, scale=scale)
 
-    def eta(self, degree: Any) -> Any:
+    def eta(self, degree: Any, graph: Graph) -> Any:
         """Return η_i of nodes with the given numbers of neighbours, as an array or tensor like `degree`."""
+        if self.step == "common":
+            degree = 0 * degree + float(graph.out_degrees(0).mean())
         steps = self.local_steps
-        return 1 / (self.lr * (degree * steps if self.step == "paper" else steps * degree + steps - degree))
+        return 1 / (self.lr * (steps * degree + steps - degree if self.step == "code" else degree * steps))
+
+    def _warn_of_degrees(self, graph: Graph) -> None:
+        """Warn if 1/η_i, the weight of a node's loss, differs between nodes."""
+        degrees = graph.out_degrees(0)
+        if self.step != "common" and degrees.min() < degrees.max():
+            weight = "E_i" if self.step == "paper" else "K E_i + K − E_i"
+            warnings.warn(
+                f"{self.title}: the numbers of neighbours E_i differ ({degrees.min()} to {degrees.max()}), so the run "
+                f"minimises the weighted loss Σ ({weight}) f_i: "
+                'set algorithm.step = "common" for Σ f_i, or use a regular graph',
+                stacklevel=3,
+            )
 
     def _release(self, t: int, value: Tensor, task: Task, network: Network) -> Tensor:
         """Return `value` (n, d) plus the round's noise."""
@@ -190,7 +216,7 @@ def ecl(
     lr: float = 0.03,
     local_steps: int = 10,
     clip: float = 1e9,
-    step: Literal["paper", "code"] = "paper",
+    step: StepSize = "paper",
     asynchronous: bool = False,
 ) -> DPNorm:
     """ECL: edge-consensus learning, without noise and without normalisation. Parameters as in dp-norm."""

@@ -74,13 +74,21 @@ class DPNormPrivacy(PrivacyPlan):
         return [Release(t, "model", self.mechanism(nodes), sampling)]
 
     def paper_noise(self, sampling: Sampling, epsilon: float, delta: float) -> Array:
-        """Return J of Theorem 1."""
-        return np.full(len(sampling.rate), dp_norm_j(epsilon, delta, self.algorithm.rounds))
+        """Return J of Theorem 1, times the claim's Δ₂ over that of the guarantee."""
+        ratio = 1.0 if self.algorithm.claimed_ratio is None else self.algorithm.claimed_ratio
+        return ratio * np.full(len(sampling.rate), dp_norm_j(epsilon, delta, self.algorithm.rounds))
 
     def claim(self, sampling: Sampling, nodes: Nodes, delta: float, rounds: int) -> float | None:
         if self.algorithm.sigma == 0:
             return None
-        return dp_norm_claim(float(self.mechanism(nodes).multipliers(len(nodes)).min()), delta, rounds)
+        multipliers = self.mechanism(nodes).multipliers(len(nodes))
+        if self.algorithm.claimed_ratio is not None:
+            multipliers = multipliers / select_nodes(self.algorithm.claimed_ratio, nodes)
+        return dp_norm_claim(float(multipliers.min()), delta, rounds)
+
+    def claimed_ratio(self, task: Task, graph: Graph) -> Array:
+        """Lemma 1 without its factor c, 2μG(K/d_i + 1/B), divided by `sensitivity` (n,)."""
+        return self._once(task) * self._draws(task) / self.sensitivity(task, graph)
 
     def sensitivity(self, task: Task, graph: Graph) -> Array:
         """Δ₂ (n,): how far one record can move a node's w, if all messages that the node receives stay the same.
@@ -91,12 +99,15 @@ class DPNormPrivacy(PrivacyPlan):
         - `bound = "contraction"`: a record drawn once in b steps adds up to 1/(1 − ϱᵇ) times that if every round ends
           with an epoch, and 1 + ϱ/(1 − ϱᵇ) times otherwise.
         - `bound = "lemma"`: Lemma 1 counts K B/d_i + 1 steps per round times c. The larger of both bounds is used.
+        - `bound = "formula"`: the same where Lemma 1's condition on μ does not hold. It is proven all the same, since
+          it is not below the contraction bound.
+        - `bound = "without-c"`: the contraction bound. Only the paper's claim uses Lemma 1, without its c.
 
         A Poisson batch may contain all d_i records and is still divided by B, so L is multiplied by d_i/B there.
         """
         algorithm, smoothness = self.algorithm, self._smoothness()
         degree = graph.out_degrees(0)[task.nodes].astype(np.float64)
-        eta = algorithm.eta(degree)
+        eta = algorithm.eta(degree, graph)
         gamma = 1 + algorithm.alpha * eta
         shrink = gamma / (gamma + eta * algorithm.lr * degree)
         load = task.sampler.max_batch / task.sampler.batch
@@ -107,19 +118,31 @@ class DPNormPrivacy(PrivacyPlan):
                 f"{algorithm.title}: with lr = {algorithm.lr:g} and L = {algorithm.smoothness:g} the steps are not "
                 f"contractions, so no sensitivity is known: set a smaller lr{remedy}"
             )
-        once = 2 * algorithm.lr * algorithm.clip / task.sampler.batch
+        once = self._once(task)
         fading = 1 / (1 - growth**task.sampler.period)
         whole_epochs = algorithm.local_steps % task.sampler.period == 0
         lasting: Array = shrink * np.where(whole_epochs, fading, 1 + growth * fading)
-        if algorithm.bound == "contraction":
+        if algorithm.bound in ("contraction", "without-c"):
             return once * lasting
         c = 1 + 2 * (gamma + 1)
         limit = float((1 / np.maximum(c * algorithm.local_steps * (algorithm.smoothness or 0.0), 1e-300)).min())
-        if algorithm.lr > limit:  # the contraction bound below holds without this condition
-            raise TacitError(f"{algorithm.title}: Lemma 1 needs lr at most 1/(cKL) = {limit:.4g}, got {algorithm.lr:g}")
-        times = algorithm.local_steps * task.sampler.batch / task.sizes + 1
-        lemma: Array = once * np.maximum(c * times, lasting)
+        if algorithm.bound == "lemma" and algorithm.lr > limit:
+            raise TacitError(
+                f"{algorithm.title}: Lemma 1 needs lr at most 1/(cKL) = {limit:.4g}, got {algorithm.lr:g}: "
+                'set a smaller lr or alpha, or algorithm.bound = "contraction"'
+            )
+        lemma: Array = once * np.maximum(c * self._draws(task), lasting)
         return lemma
+
+    def _once(self, task: Task) -> Array:
+        """2μG/B (n,): how far one step moves w if one record of its batch is replaced."""
+        once: Array = 2 * self.algorithm.lr * self.algorithm.clip / task.sampler.batch
+        return once
+
+    def _draws(self, task: Task) -> Array:
+        """K B/d_i + 1 (n,): how often Lemma 1 counts a record in a round."""
+        draws: Array = self.algorithm.local_steps * task.sampler.batch / task.sizes + 1
+        return draws
 
     def _smoothness(self) -> float:
         """Return L as the user states it. Where the model's smoothness is known, the task enforces it."""

@@ -91,6 +91,8 @@ class LTADMM(NoisyGradientAlgorithm[EdgeState]):
     def _warn_of_large_beta(self, graph: Graph) -> None:
         """Warn unless β < 2/(τ λ_u ρ), λ_u the largest eigenvalue of the graph's Laplacian, as the paper requires."""
         largest = largest_laplacian(graph.at(0))
+        if largest == 0:  # one node has no neighbours to agree with
+            return
         limit = 2 / (self.tau * largest * self.rho)
         if self.beta >= limit:
             warnings.warn(

@@ -17,7 +17,8 @@ def require(graph: Graph, *needs: str, who: str) -> None:
     Args:
         graph: The graph.
         needs: The required properties: column-stochastic, row-stochastic, doubly-stochastic (these three include
-            self-loops), symmetric, undirected, connected (over some window), static, self-loops.
+            self-loops), symmetric, undirected, connected (over some window), static, self-loops, neighbours (more than
+            one node).
         who: The name of the algorithm, for the message.
 
     >>> from tacit.graphs import ring
@@ -33,7 +34,7 @@ link back: use an undirected graph such as ring, grid or erdos-renyi
         found = CHECKS[need](graph)
         if found is not None:
             article = "an" if need[0] in "aeiou" else "a"
-            what = "self-loops" if need == "self-loops" else f"{article} {need} graph"
+            what = need if need in ("self-loops", "neighbours") else f"{article} {need} graph"
             raise TacitError(f'{who} needs {what}; "{graph.name}" {found}')
 
 
@@ -132,6 +133,12 @@ def _static(graph: Graph) -> str | None:
     return f"{how}: use a static graph such as ring, exponential or d-out, without drop-out"
 
 
+def _neighbours(graph: Graph) -> str | None:
+    if graph.nodes > 1:
+        return None
+    return "has only one node: use at least 2 nodes, or a method without variables on edges such as dp-sgd"
+
+
 CHECKS: dict[str, Callable[[Graph], str | None]] = {
     "column-stochastic": _columns,
     "row-stochastic": _rows,
@@ -141,4 +148,5 @@ CHECKS: dict[str, Callable[[Graph], str | None]] = {
     "connected": _connected,
     "static": _static,
     "self-loops": _self_loops,
+    "neighbours": _neighbours,
 }

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tacit.errors import TacitError
 from tacit.graphs import graphs
 from tacit.reproduce.experiment import CALIBRATION_AXIS, Experiment
 from tacit.reproduce.graph_study import GraphStudy
-from tacit.reproduce.settings import AxisValues, Settings, merge_settings
+from tacit.reproduce.settings import AxisValues, Settings, merge_settings, nested_setting
 from tacit.runs import Config, DropoutKeys, UserParts, build_algorithm, check_names
 
 _RESULT_FORMAT = 4  # part of every key: increase it when the saved results or defaults change
@@ -65,7 +65,7 @@ def expand_cells(experiment: Experiment, held_out: int | None = None) -> list[Ex
                 table = merge_settings(table, conditional.set)
         calibration = labels.pop(CALIBRATION_AXIS, None)
         for seed in experiment.seeds:
-            config = _parse(experiment, {**table, "seed": seed}, where)
+            config = _parse(experiment, _with_seed(table, seed, experiment.seeded), where)
             cells.append(ExperimentCell(labels, calibration, seed, config, held_out))
     return cells
 
@@ -86,6 +86,16 @@ def _combinations(axes: Mapping[str, AxisValues]) -> Iterator[tuple[dict[str, st
             own = {key: value for key, value in values[axis].items() if key != "without"}
             settings = merge_settings(settings, own)
         yield chosen, settings
+
+
+def _with_seed(table: Settings, seed: int, seeded: Iterable[str]) -> Settings:
+    """
+    >>> _with_seed({"data": {"name": "synthetic-logistic"}}, 3, ["data.seed"])
+    {'data': {'name': 'synthetic-logistic', 'seed': 3}, 'seed': 3}
+    """
+    for key in ("seed", *seeded):
+        table = merge_settings(table, nested_setting(key, seed))
+    return table
 
 
 def _parse(experiment: Experiment, table: Settings, where: str) -> Config | GraphStudy:

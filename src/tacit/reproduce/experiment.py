@@ -78,6 +78,7 @@ class Experiment(ConfigSection):
 
     Attributes:
         study: `training` if cells are runs that train models, `graphs` if they learn graphs (`GraphStudy`).
+        seeded: Settings that are the cell's seed too, such as data.seed: every seed is then another data set.
         calibrations: Each cell runs once with the noise of each calibration. Empty: the config sets the noise.
         metrics: What the table shows; charts of kind `bars` and `lines` show the first.
         base: Settings of all cells.
@@ -97,6 +98,7 @@ class Experiment(ConfigSection):
     about: str = ""
     study: Literal["training", "graphs"] = "training"
     seeds: list[int] = Field(default=[0], min_length=1)
+    seeded: list[str] = Field(default_factory=list)
     calibrations: list[Calibration] = Field(default=["paper", "guaranteed"])
     metrics: list[str] = Field(default=["accuracy"], min_length=1)
     base: Settings = Field(default_factory=dict)

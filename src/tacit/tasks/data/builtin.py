@@ -44,6 +44,7 @@ def synthetic_logistic(
     test_records: int = 1_000,
     seed: int = 0,
     normalise: Normalise = "none",
+    weight_norm: float | None = None,
 ) -> Dataset:
     """Records drawn from a logistic model with random weights, with the size of LT-ADMM-DP's example.
 
@@ -57,6 +58,7 @@ def synthetic_logistic(
         noise: Scale of the noise on the labels.
         test_records: Number of test records.
         seed: Seed of the generator.
+        weight_norm: The norm to which w is scaled; None keeps w as it is drawn.
 
     >>> synthetic_logistic(records=100, dimension=3)
     Dataset synthetic-logistic: 100 records of (3,) in 2 classes, 1000 for testing
@@ -66,8 +68,12 @@ def synthetic_logistic(
             raise TacitError(f"data set synthetic-logistic: {name} must be at least 1, got {value}")
     if not 0 <= noise < np.inf:
         raise TacitError(f"data set synthetic-logistic: noise must be finite and at least 0, got {noise}")
+    if weight_norm is not None and not 0 < weight_norm < np.inf:
+        raise TacitError(f"data set synthetic-logistic: weight_norm must be positive and finite, got {weight_norm}")
     rng = np.random.default_rng(seed)
     w = rng.standard_normal(dimension)
+    if weight_norm is not None:
+        w *= weight_norm / np.linalg.norm(w)
     a = rng.standard_normal((records + test_records, dimension))
     labels = (a @ w + noise * rng.logistic(size=len(a)) > 0).astype(np.int64)
     x, y = torch.from_numpy(a.astype(np.float32)), torch.from_numpy(labels)
