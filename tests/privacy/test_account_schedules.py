@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tacit.errors import TacitError
 from tacit.privacy import Gaussian, Laplace, Release, epsilon
-from tacit.privacy.accounting import coarsening
+from tacit.privacy.accounting import coarsening, composition, convolution
 from tacit.privacy.accounting.accountant import dominating_values
 from tacit.privacy.accounting.composition import forget_compositions
 from tacit.privacy.accounting.losses import LossCounts, SampledLoss
@@ -125,3 +125,28 @@ def test_dominating_values_with_zeros_and_invalid_values():
     for wrong in ([0.1, math.nan, 0.2, 0.3], [-0.1, 0.1, 0.2, 0.3]):
         with pytest.raises(TacitError):
             dominating_values(wrong, max_values=2)
+
+
+def endless_schedule(rounds):
+    """A schedule of five rounds, of which each has 13 % less noise than the one before, that runs on after its end."""
+    return schedule(3.0 * 2 ** (-np.arange(rounds) / 5), 0.44)
+
+
+def test_enormous_epsilon_needs_no_enormous_grid(monkeypatch):
+    """The budget of an extended run computes it. Rounds 70 to 105 of this schedule once needed 2²⁵ cells and minutes."""
+    lengths = []
+    transform = convolution.tilted_transform
+    monkeypatch.setattr(
+        convolution, "tilted_transform", lambda *given: lengths.append(given[-1]) or transform(*given)
+    )
+    found = epsilon(endless_schedule(105), 1e-4)
+    without_sampling = epsilon(schedule(3.0 * 2 ** (-np.arange(105) / 5), 1.0), 1e-4)
+    assert 0.9 * without_sampling < found <= 1.01 * without_sampling
+    assert max(lengths) < 2**20
+
+
+def test_coarse_grid_of_an_enormous_epsilon_is_a_close_upper_bound(monkeypatch):
+    coarse = epsilon(endless_schedule(65), 1e-4)
+    monkeypatch.setattr(composition, "_LARGEST_ERROR", 0.0)
+    forget_compositions()
+    assert 0.995 * epsilon(endless_schedule(65), 1e-4) <= coarse <= 1.005 * epsilon(endless_schedule(65), 1e-4)

@@ -1,6 +1,8 @@
 """Tuning on public, synthetic or charged records, which the result states."""
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +53,16 @@ def test_public_records_are_trained_on(tmp_path):
     assert found.tuned_on == "public"
     assert found.found.best.data.parameters["path"].endswith("public.npz")
     assert Config.load(tmp_path / "out" / "best.toml").data.parameters["path"].endswith("own.npz")
+
+
+@pytest.mark.parametrize("copied", [shutil.copy, os.link, os.symlink])
+def test_the_private_records_are_not_public_under_another_name(tmp_path, copied):
+    x = np.random.default_rng(0).random((200, 4)).astype(np.float32)
+    np.savez(tmp_path / "own.npz", x=x, y=np.arange(200) % 2, x_test=x[:20], y_test=np.arange(20) % 2)
+    copied(tmp_path / "own.npz", tmp_path / "other.npz")
+    own = {**SMALL, "data": {"name": "npz", "path": str(tmp_path / "own.npz"), "labels": [0, 1]}}
+    with pytest.raises(TacitError, match="is the file of the private records, or a copy of it"):
+        tune(Config.parse(own), GRID, out=tmp_path / "out", public=str(tmp_path / "other.npz"))
 
 
 def test_synthetic_records_need_declared_classes(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
@@ -147,9 +148,9 @@ def public_part(public: str, config: Config) -> NamedPart:
         raise unknown("public data set or file", public, datasets)
     if "path" not in options:
         raise TacitError(f"public = {public} is a file, but data {own.name} is not read from a file: name a data set")
-    files = [Path(own.parameters[key]).resolve() for key in ("path", "test_path") if key in own.parameters]
-    if Path(public).resolve() in files:
-        raise TacitError(f"public = {public} is the file of the private records: give other records")
+    private = [Path(own.parameters[key]) for key in ("path", "test_path") if key in own.parameters]
+    if any(file.is_file() and filecmp.cmp(public, file, shallow=False) for file in private):
+        raise TacitError(f"public = {public} is the file of the private records, or a copy of it: give other records")
     kept = {key: value for key, value in own.parameters.items() if key not in ("path", "test_path")}
     none_held_out = {"test": 0.0} if "test" in options else {}
     return NamedPart.model_validate({**kept, **none_held_out, "name": own.name, "path": public})

@@ -21,6 +21,7 @@ TOLERANCE = 0.006  # the grid is refined until ε changes by a smaller share; th
 _ROUND_UP = 1 + 1e-9
 _MAX_REFINEMENTS = 8
 _NEGLIGIBLE_DELTA = 1e-250  # a smaller δ counts as 0
+_LARGEST_ERROR = 1e-3  # of ε from rounding on the first grid; a finer one would only have more cells
 _MEANINGLESS_EPSILON = 1e5  # above, the sum of the largest losses is not refined by composition
 _MAX_REMEMBERED = 256  # different losses of one composition, so that the cache stays small
 
@@ -100,10 +101,13 @@ def compose_losses(counts: LossCounts, delta: float, relation: Relation, toleran
     total = sum(counts.values())
     scale = _approximate_mu(counts)
     guess = max(mu_to_epsilon(scale, delta), 0.1 * scale)
+    # Each of the `total` losses is rounded up by at most one cell. The second width is the larger one only if ε is
+    # enormous, such as that of a schedule which runs on after its end; the first would then need minutes.
+    width = max(0.4 * min(guess, math.sqrt(guess)) / math.sqrt(total), _LARGEST_ERROR * guess / total)
     tail = max(1e-5 * delta / total, 1e-300)
 
     def at_refinement(direction: Direction, refinement: int) -> float:
-        h = 0.4 * min(guess, math.sqrt(guess)) / math.sqrt(total) / 2**refinement
+        h = width / 2**refinement
         losses, factors = coarsen_losses(counts, max(0.04 / 2**refinement, 0.01))
         distributions = [loss_distribution(loss, direction, h, tail) for loss in losses]
         return epsilon_of_sum(distributions, factors, h, delta, guess)
