@@ -34,11 +34,8 @@ class BatchLoader:
 
     def equals(self, other: BatchLoader) -> bool:
         """Whether both loaders have the same records at the same nodes, on the same device."""
-        mine, theirs = self._data, other._data
-        if self._device != other._device:
-            return False
-        pairs = [(self.records, other.records), (mine.y, theirs.y), (mine.x, theirs.x)]
-        return all(a is b or (a.dtype == b.dtype and torch.equal(a, b)) for a, b in pairs)
+        pairs = [(self.records, other.records), (self._y, other._y), (self._x, other._x)]
+        return all(a is b or _is_same(a, b) for a, b in pairs)
 
     def batches(self, drawn: Draw, distinct: int | None = None) -> Iterator[NodeBatch]:
         """Yield the drawn records, some nodes at a time.
@@ -65,6 +62,10 @@ class BatchLoader:
             yield rows, x, y
         if cacheable:
             self._cache[id(drawn.records)] = drawn.records, batches  # a reference keeps the id unique
+
+
+def _is_same(a: Tensor, b: Tensor) -> bool:
+    return (a.dtype, a.device) == (b.dtype, b.device) and torch.equal(a, b)
 
 
 def _take(values: Tensor, index: Tensor) -> Tensor:
