@@ -41,11 +41,12 @@ def digits_task(
     epochs=1,
     normalise="none",
     weighting="equal",
+    **placed,
 ):
     """The digits data at several nodes.
 
     `options` are the model's parameters, `share` the names of the parameters that are shared, `bounds` which gradients
-    are clipped.
+    are clipped. `placed` are the task's device and precision.
     """
     data = datasets.build("digits", {"normalise": normalise})
     torch.manual_seed(0)
@@ -62,6 +63,7 @@ def digits_task(
         noise=Noise.from_seed(seed),
         dtype=dtype,
         weighting=weighting,
+        **placed,
     )
 
 

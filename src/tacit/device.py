@@ -63,6 +63,13 @@ def has_double(device: torch.device) -> bool:
     return device.type not in _WITHOUT_DOUBLE
 
 
+def l1_norms(x: Tensor) -> Tensor:
+    """Return the L1 norms (n,) of the rows of x (n, d), in double precision and in main memory, for the ledger."""
+    import torch
+
+    return (x if has_double(x.device) else x.cpu()).abs().sum(1, dtype=torch.float64).cpu()
+
+
 def as_double(x: Tensor) -> Tensor:
     """Return x in double precision: on its device, or in main memory if the device has no double precision."""
     return x.double() if has_double(x.device) else x.cpu().double()

@@ -78,13 +78,13 @@ class Transfers:
     """What was copied or read.
 
     Attributes:
-        to_host: Copies of tensors with more than one number to main memory.
+        to_host: The sizes of the tensors that were copied to main memory.
         reads: Operations after which the computer waits for a number, by name.
         strict: Whether the device refuses double precision, as Apple's does.
     """
 
     def __init__(self, *, strict: bool = False) -> None:
-        self.to_host, self.reads, self.strict = 0, Counter[str](), strict
+        self.to_host, self.reads, self.strict = list[int](), Counter[str](), strict
 
 
 class _OnDevice(TorchDispatchMode):
@@ -147,5 +147,5 @@ def _count(func: Any, on_device: list[Any], tensors: list[Tensor], to_device: bo
     )
     if name in _WAITS or masked:
         transfers.reads[name] += 1
-    if func in _COPIES and not to_device and on_device[0].numel() > 1:
-        transfers.to_host += 1
+    if func in _COPIES and not to_device:
+        transfers.to_host.append(on_device[0].numel())

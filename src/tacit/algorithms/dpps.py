@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tacit.algorithms.sensitivity import SensitivityMode
+from tacit.device import l1_norms
 from tacit.errors import TacitError
 from tacit.networks import Network
 from tacit.privacy import Array, Bounded, Exact, Laplace, Mechanism, Sampling, Unproven
@@ -70,7 +71,7 @@ class DPPS:
         """Return the state before round 0, in which the nodes' vectors are s (n, d_s)."""
         memory = torch.cat([mode.start(s) for mode in self.modes], 1)
         sensitivities = torch.full((len(s), 1 + len(self.modes)), math.nan, dtype=torch.float64)
-        return DPPSState(s, torch.ones(len(s), dtype=s.dtype), memory, sensitivities)
+        return DPPSState(s, s.new_ones(len(s)), memory, sensitivities)
 
     def round(self, t: int, state: C, e: Bounded, network: Network) -> C:
         """Return the state after round t with the perturbation e.
@@ -123,9 +124,9 @@ class DPPS:
     def _next_memory(
         self, t: int, memory: tuple[Tensor, ...], e: Bounded, s: Tensor, half: Tensor, sent: Tensor, network: Network
     ) -> Tensor:
-        displacement, noise = ((sent - before).abs().sum(1, dtype=torch.float64) for before in (s, half))
+        displacement, noise = (l1_norms(sent - before) for before in (s, half))
         # Rounding may hide this much of the distance between two vectors.
-        displacement += 4 * torch.finfo(sent.dtype).eps * sent.abs().sum(1, dtype=torch.float64)
+        displacement += 4 * torch.finfo(sent.dtype).eps * l1_norms(sent)
         parts = [self.modes[0].next_memory(t, memory[0], e, displacement, noise, network)]
         with network.unmetered():
             for mode, own in zip(self.modes[1:], memory[1:], strict=True):
@@ -148,9 +149,9 @@ def _within_bound(e: Bounded) -> Bounded:
     if e.sensitivity is None:
         return e
     value, bound = e.use_locally(), torch.from_numpy(e.sensitivity / 2)
-    norms = value.abs().sum(1, dtype=torch.float64)
+    norms = l1_norms(value)
     factors = torch.where(norms > bound, bound / norms * (1 - 4 * torch.finfo(value.dtype).eps), 1.0)
-    return replace(e, _value=value * factors.to(value.dtype)[:, None])
+    return replace(e, _value=value * factors.to(value.dtype).to(value.device)[:, None])
 
 
 def node_level_sampling(e: Bounded) -> Sampling:

@@ -14,6 +14,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from tacit.device import l1_norms
 from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.networks import Network
@@ -104,7 +105,7 @@ class EstimatedSensitivity(SensitivityMode):
     width: int = 1
 
     def start(self, s: Tensor) -> Tensor:
-        return 2 * self.c * _l1_norms(s)[:, None] * self.start_norm
+        return 2 * self.c * l1_norms(s)[:, None] * self.start_norm
 
     def bound(self, memory: Tensor, half: Tensor, e: Bounded, network: Network) -> float | Tensor:
         return network.max(self._per_node(memory, e))
@@ -119,7 +120,7 @@ class EstimatedSensitivity(SensitivityMode):
 
     def _per_node(self, memory: Tensor, e: Bounded) -> Tensor:
         """Return S_i (n,)."""
-        return memory[:, 0] + 2 * self.c * _l1_norms(e.use_locally())
+        return memory[:, 0] + 2 * self.c * l1_norms(e.use_locally())
 
 
 @dataclass(frozen=True)
@@ -207,10 +208,6 @@ class UnknownSensitivity(SensitivityMode):
 
     def holds(self, real: float, bound: float) -> bool:
         return False
-
-
-def _l1_norms(x: Tensor) -> Tensor:
-    return x.abs().sum(1, dtype=torch.float64)
 
 
 def _public_bound(e: Bounded, mode: str) -> float:

@@ -20,7 +20,7 @@ from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.privacy import weak_protection
 from tacit.runs import Batch, Config, Observer, PrivacyTarget, Run, batch_relation, from_config
-from tacit.tasks import FeatureName, Head, Label, Model, Target, fitting_split
+from tacit.tasks import FeatureName, Head, Label, Model, Precision, Target, fitting_split
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -43,6 +43,8 @@ def train(
     rounds: int = 200,
     seed: int = 0,
     noise: Literal["simulated", "secret"] = "simulated",
+    device: str = "cpu",
+    precision: Precision = "float32",
     batch: int | None = 32,
     sampling: Literal["poisson", "without-replacement", "permutation", "cyclic"] = "poisson",
     relation: Literal["add-remove", "replace-one"] | None = None,
@@ -100,6 +102,8 @@ def train(
         noise: "simulated" derives noise and batches from the seed; "secret" from a key of the operating system. With
             `out`, the key is stored there until the run has ended, so that the run can be resumed. Keep the folder
             private until then. Without `out`, no key is stored.
+        device: Where the run computes: "cpu", "cuda", "cuda:1", "mps", or "auto" for the first of them that exists.
+        precision: "bf16" computes forward and backward passes in bfloat16. The guarantee is the same.
         batch: The (expected) batch size per node; None uses all records of a node in every step.
         sampling: How batches are drawn.
         relation: Neighbouring data sets: one record added or removed, or one record replaced. The default is
@@ -158,7 +162,7 @@ def train(
 def _config(arguments: Mapping[str, Any], parts: GivenParts) -> Config:
     """The config of these arguments of `train`."""
     algorithm = arguments["algorithm"]
-    general = {key: arguments[key] for key in ("seed", "noise", "rounds", "evaluate_every")}
+    general = {key: arguments[key] for key in ("seed", "noise", "device", "precision", "rounds", "evaluate_every")}
     batch = {"size": arguments["batch"], "sampling": arguments["sampling"], "relation": arguments["relation"]}
     sections = {
         **parts.sections(arguments["hyperparameters"], _ARGUMENTS),

@@ -41,6 +41,9 @@ def train(
     sign: Annotated[
         Path | None, typer.Option(help="Ed25519 private key (PEM) to sign the finished run with; see docs/verify.md.")
     ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="cpu, cuda, cuda:1, mps or auto; short for --set device. Also with --resume.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print only one JSON object.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Print the whole privacy statement.")] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes on this machine that share the nodes.")] = 1,
@@ -52,6 +55,7 @@ def train(
     from tacit.networks import in_process_group, join_process_group
 
     asked = {"privacy.epsilon": epsilon, "privacy.delta": delta, "noise": "secret" if secret_noise else None}
+    place = [] if device is None else [f"device={device}"]
     settings = [*(set_ or []), *(f"{key}={value}" for key, value in asked.items() if value is not None)]
     if resume is not None and (config is not None or settings or out_dir is not None):
         raise TacitError("--resume uses the config of the run: remove CONFIG, --set, --epsilon, --delta and --out")
@@ -63,7 +67,10 @@ def train(
         raise typer.Exit(launch_workers(workers, sys.argv[1:]))
     key = None if sign is None else _private_key(sign)
     with join_process_group(patience) as ranks:
-        run = _new(config, settings, out_dir, ranks) if resume is None else _stopped(resume, extend, ranks)
+        if resume is None:
+            run = _new(config, [*settings, *place], out_dir, ranks)
+        else:
+            run = _stopped(resume, extend, ranks, place)
         result = run.go().result()
         if run.coordinator.is_leader:
             if key is not None:
@@ -108,7 +115,7 @@ def _new(path: Path | None, settings: list[str], out: Path | None, ranks: Proces
     return run
 
 
-def _stopped(folder: Path, extend: int, ranks: ProcessGroup | None) -> Run:
+def _stopped(folder: Path, extend: int, ranks: ProcessGroup | None, place: list[str]) -> Run:
     from tacit.runs import Config, from_config
 
     config = (folder if ranks is None else ranks.folder(folder)) / "config.toml"
@@ -116,7 +123,7 @@ def _stopped(folder: Path, extend: int, ranks: ProcessGroup | None) -> Run:
         raise TacitError(f"{folder} is not a run folder: {config} is missing")
     with _preparing("Preparing data, graph and the saved state", ranks):
         return from_config(
-            Config.load(config),
+            Config.load(config, place),
             ranks=ranks,
             out=folder,
             resume=True,

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from tacit.device import l1_norms
 from tacit.errors import TacitError
 from tacit.graphs import Graph
 
@@ -201,7 +202,7 @@ class Network(ABC):
 
 def largest_distance(x: Tensor) -> float:
     """max_ij ‖x_i − x_j‖₁ of the rows (n, d), summed in double precision because rows are long."""
-    return max(float((x - row).abs().sum(1, dtype=torch.float64).max()) for row in x)
+    return max(float(l1_norms(x - row).max()) for row in x)
 
 
 def _row_bytes(value: Tensor) -> int:

@@ -53,6 +53,7 @@ from tacit.privacy.statement import (
 )
 
 if TYPE_CHECKING:
+    from tacit.privacy.device_noise import generator_of
     from tacit.privacy.draws import Draw
     from tacit.privacy.noise import Noise
     from tacit.privacy.noise_key import (
@@ -128,6 +129,7 @@ __all__ = [
     "erase_file",
     "erase_noise",
     "first_step_of_key",
+    "generator_of",
     "guarantee",
     "guess_bound",
     "is_erased",
@@ -158,6 +160,7 @@ __all__ = [
 _NEEDS_TORCH = {
     "Draw": "draws",
     "Noise": "noise",
+    "generator_of": "device_noise",
     "ReleaseJournal": "release_journal",
     **dict.fromkeys(["PairSecrets", "RatchetedKeys"], "ratcheted_keys"),
     **dict.fromkeys(["DerivedPairNoise", "KeyedPairNoise", "PairNoise"], "pair_noise"),

@@ -16,7 +16,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tacit.privacy.noise import _NODE_SAMPLES, Noise, _log_uniform
+from tacit.device import has_double
+from tacit.privacy.noise import _NODE_SAMPLES, CPU, Noise, _log_uniform
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -62,23 +63,27 @@ class BandedNoise:
         bandwidths: (n,) bandwidth w of each node.
         width: Number of coordinates.
         start: The first step.
+        device: Draws the words. The sums are computed there, if it has double precision, else in main memory.
 
     Attributes:
         parameters: What else the noise depends on.
         next: The step of the next draw.
     """
 
-    def __init__(self, purpose: str, nodes: Ints, bandwidths: Ints, width: int, start: int) -> None:
+    def __init__(
+        self, purpose: str, nodes: Ints, bandwidths: Ints, width: int, start: int, device: torch.device = CPU
+    ) -> None:
+        self._device, where = device, device if has_double(device) else CPU
         self._nodes, self._start = nodes, start
         self._streams = [
-            (np.flatnonzero(bandwidths == bandwidth), f"{purpose}/{bandwidth}/{start}")
+            (torch.from_numpy(np.flatnonzero(bandwidths == bandwidth)), f"{purpose}/{bandwidth}/{start}")
             for bandwidth in np.unique(bandwidths).tolist()
         ]
         self._kept = int(bandwidths.max()) - 1
         lags = np.arange(1, self._kept + 1)[:, None]
         banded = np.where(lags < bandwidths, coefficients(self._kept + 1)[1:, None], 0.0)
-        self._factors = torch.from_numpy(banded)[:, :, None]  # (lag, n, 1)
-        self._past = torch.zeros(self._kept, len(nodes), width, dtype=torch.float64)
+        self._factors = torch.from_numpy(banded)[:, :, None].to(where)  # (lag, n, 1)
+        self._past = torch.zeros(self._kept, len(nodes), width, dtype=torch.float64, device=where)
         self._width = width
         self.parameters = (bandwidths.tobytes(), start)
         self.next = start
@@ -86,9 +91,11 @@ class BandedNoise:
     def draw(self, noise: Noise) -> Tensor:
         """Return the noise (n, width) of the next step, in double precision."""
         step = self.next
-        x = torch.empty(len(self._nodes), self._width, dtype=torch.float64)
+        x = torch.empty(len(self._nodes), self._width, dtype=torch.float64, device=self._past.device)
         for rows, stream in self._streams:
-            x[rows] = standard_gaussian(noise, stream, self._nodes[rows], step, self._width)
+            x[rows.to(x.device)] = standard_gaussian(
+                noise, stream, self._nodes[rows.numpy()], step, self._width, self._device
+            )
         lags = range(1, min(self._kept, step - self._start) + 1)
         for columns in self._chunks():
             part, product = x[:, columns], torch.empty_like(x[:, columns])
@@ -110,7 +117,14 @@ _sequences: WeakKeyDictionary[Noise, dict[tuple[object, ...], BandedNoise]] = We
 
 
 def banded_noise(
-    noise: Noise, purpose: str, nodes: Ints, step: int, width: int, bandwidths: Ints, start: int
+    noise: Noise,
+    purpose: str,
+    nodes: Ints,
+    step: int,
+    width: int,
+    bandwidths: Ints,
+    start: int,
+    device: torch.device = CPU,
 ) -> Tensor:
     """Return the noise (n, width) of `step` in the sequence that began in step `start`.
 
@@ -118,11 +132,11 @@ def banded_noise(
     of its sequence.
     """
     sequences = _sequences.setdefault(noise, {})
-    key = (purpose, nodes.tobytes(), width)
+    key = (purpose, nodes.tobytes(), width, device)
     parameters = (bandwidths.tobytes(), start)
     sequence = sequences.pop(key, None)  # one that fails in the middle is not used again
     if sequence is None or sequence.parameters != parameters or sequence.next > step:
-        sequence = BandedNoise(purpose, nodes, bandwidths, width, start)
+        sequence = BandedNoise(purpose, nodes, bandwidths, width, start, device)
     while sequence.next < step:
         sequence.draw(noise)
     x = sequence.draw(noise)
@@ -130,7 +144,9 @@ def banded_noise(
     return x
 
 
-def standard_gaussian(noise: Noise, purpose: str, nodes: Ints, step: int, width: int) -> Tensor:
+def standard_gaussian(
+    noise: Noise, purpose: str, nodes: Ints, step: int, width: int, device: torch.device = CPU
+) -> Tensor:
     """Return N(0, 1) noise (n, width) in double precision, by Box–Muller and without rounding.
 
     Not for release: its last bits are those of the sampler. Whoever adds it to a value rounds the sum to a grid.
@@ -139,7 +155,8 @@ def standard_gaussian(noise: Noise, purpose: str, nodes: Ints, step: int, width:
     for first in range(0, width, _NODE_SAMPLES):
         columns = min(_NODE_SAMPLES, width - first)
         half = -(-columns // 2)
-        words = noise.words(purpose, nodes, step, 3 * half, 3 * first // 8).view(-1, 3, half)
+        words = noise.words(purpose, nodes, step, 3 * half, 3 * first // 8, device).view(-1, 3, half)
+        words = words if has_double(device) else words.cpu()
         radius = _log_uniform(words[:, 0], words[:, 1], torch.float64).mul_(-2.0).sqrt_()
         angle = words[:, 2].double().mul_(math.pi * 2.0**-31)
         parts.append(torch.cat([radius * angle.cos(), radius * angle.sin()], 1)[:, :columns])

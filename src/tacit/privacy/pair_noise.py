@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from tacit.device import as_double, has_double
 from tacit.errors import TacitError
 from tacit.privacy.noise import Noise
 from tacit.privacy.pair_plan import PairPlan
@@ -49,7 +50,8 @@ class PairNoise(ABC):
             grid_scale: The least noise of any node, which sets the grid.
             like: A tensor (n, d) of the released value, for its shape and type.
         """
-        total = torch.zeros(like.shape, dtype=torch.float64)
+        where = like.device if has_double(like.device) else torch.device("cpu")
+        total = torch.zeros(like.shape, dtype=torch.float64, device=where)
         self.check(plan)
         row = np.full(plan.nodes, -1)
         row[nodes] = np.arange(len(nodes))
@@ -58,13 +60,14 @@ class PairNoise(ABC):
         for start in range(0, len(mine), at_once):
             ids = mine[start : start + at_once]
             pairs = plan.edges[ids]
-            drawn = torch.zeros(len(pairs), like.shape[1], dtype=like.dtype)
+            drawn = like.new_zeros(len(pairs), like.shape[1])
             self.draw(pairs, ids, f"pair/{purpose}", step, scale, grid_scale, drawn)
-            exact = drawn.double()
+            exact = as_double(drawn)
             for end, sign in ((0, 1.0), (1, -1.0)):
                 hosted = row[pairs[:, end]] >= 0
-                rows = torch.from_numpy(row[pairs[hosted, end]])
-                total.index_add_(0, rows, exact[torch.from_numpy(hosted)], alpha=sign)
+                rows = torch.from_numpy(row[pairs[hosted, end]]).to(where)
+                own = exact if hosted.all() else exact[torch.from_numpy(np.flatnonzero(hosted)).to(where)]
+                total.index_add_(0, rows, own, alpha=sign)
         return total
 
 

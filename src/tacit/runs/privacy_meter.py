@@ -18,6 +18,7 @@ from tacit.privacy import (
     against_colluders,
     correlation_notes,
     declares,
+    generator_of,
     guarantee,
     ledger_guarantee,
     no_guarantee_reason,
@@ -182,7 +183,8 @@ class PrivacyMeter:
         note = None if planned else self.task.noise.simulation_note  # a plan holds for secret noise, too
         simulated = [] if note is None else [note]
         paired = [] if self.algorithm.pairs is None else [_RELIES_ON_OTHERS]
-        own = [*self.algorithm.privacy.notes, *correlation_notes(lines), *paired]
+        drawn = [] if self.task.device.type == "cpu" else [f"The noise is drawn with {generator_of(self.task.device)}."]
+        own = [*self.algorithm.privacy.notes, *correlation_notes(lines), *paired, *drawn]
         return [*own, *models, *tested, *measured, *outside_parts(lines), *simulated]
 
     def _plan(self) -> list[Release]:

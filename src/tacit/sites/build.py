@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.algorithms import Algorithm, MixingOptions
+from tacit.device import choose_device
 from tacit.errors import TacitError
 from tacit.graph_learning import Signals, reserve_signals
 from tacit.graphs import require
@@ -68,6 +69,7 @@ def _training_parts(site: SiteConfig, config: Config) -> TrainingParts:
         nodes=nodes,
         weights=algorithm.mixing.weights,
         network_sizes=_network_sizes(site, config, algorithm, len(data.y)),
+        device=choose_device(site.device),
     )
     pairs: PairPlan | None = None
     if config.privacy.noise == "paired":  # its plan is compared with the other sites before the state is opened

@@ -58,6 +58,8 @@ class Node:
         )
         costs = Costs(**parts.config.network.model_dump())
         self.network = Peers(parts.graph, names, self.exchange, site.peer_timeout, costs, parts.graph_time)
+        if isinstance(parts, TrainingParts):
+            self.network.device = parts.task.device
         self.neighbours = parts.neighbours
         self.run: SiteRun | SiteGraphRun | None = None
         self._state: SiteState = "starting"

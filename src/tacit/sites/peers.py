@@ -150,9 +150,19 @@ class Peers(Network):
         """Run one operation: send `outgoing` by node, and receive tensors of the form of `like` from `sources`."""
         operation = Operation(self._round, kind, self._operations[kind])
         self._operations[kind] += 1
-        sent = self._exchange.send(operation, {self._sites[j]: tensors for j, tensors in outgoing.items()})
+        device, main_memory = next(iter(like.values())).device, torch.device("cpu")
+        messages = {self._sites[j]: _on(main_memory, tensors) for j, tensors in outgoing.items()}
+        sent = self._exchange.send(operation, messages)
         specs: TensorSpecs = {name: (value.dtype, tuple(value.shape)) for name, value in like.items()}
         received, returned = self._exchange.receive(operation, {self._sites[j]: specs for j in sources}, self._timeout)
         node_of = self._sites.index
-        by_node = {node_of(name): tensors for name, tensors in received.items()}
-        return _Exchanged(by_node, {node_of(name): tensors for name, tensors in sent.items()}, returned)
+        by_node, sent_by_node = (
+            {node_of(name): _on(device, tensors) for name, tensors in found.items()} for found in (received, sent)
+        )
+        returned = [r._replace(tensors=_on(device, r.tensors)) for r in returned]
+        return _Exchanged(by_node, sent_by_node, returned)
+
+
+def _on(device: torch.device, tensors: Tensors) -> Tensors:
+    """Return tensors on a device. Messages are in main memory."""
+    return {name: value.to(device) for name, value in tensors.items()}

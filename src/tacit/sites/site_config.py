@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from tacit.device import DEVICE_PATTERN
 from tacit.errors import TacitError, unknown
 from tacit.runs import ConfigSection, NamedPart, read_toml, validate_section
 from tacit.sites.identity import SiteIdentity
@@ -47,6 +48,9 @@ class SiteConfig(ConfigSection):
         default=30.0, gt=0, allow_inf_nan=False, description="seconds after which a silent neighbour counts as absent"
     )
     checkpoint_every: int = Field(default=10, ge=1, description="rounds between two checkpoints")
+    device: str = Field(
+        default="cpu", pattern=DEVICE_PATTERN, description="where the site computes: cpu, cuda, cuda:1, mps or auto"
+    )
     metrics_address: Address | None = Field(default=None, description="host and port of the Prometheus metrics")
     noise_seed: int | None = Field(
         default=None, ge=0, lt=2**63, description="noise of a simulation, which protects nobody; default: secret noise"

@@ -121,7 +121,8 @@ class BandedGaussian(AdditiveNoise):
         nodes, step, bandwidths = bounded.context.nodes, bounded.step, self.bandwidths(bounded.sampling)
         start = step - step % self.steps
         purpose = f"banded noise/{self.steps}/{bounded.purpose}"
-        x = banded_noise(bounded.context.noise, purpose, nodes, step, value.shape[1], bandwidths, start)
-        x.mul_(torch.from_numpy(scale)[:, None])
+        how = value.shape[1], bandwidths, start, value.device
+        x = banded_noise(bounded.context.noise, purpose, nodes, step, *how)
+        x.mul_(torch.from_numpy(scale).to(x.device)[:, None])
         for rows, columns, part in _rounded(value, scale, nodes, strict):
-            part.add_(x[rows, columns].to(value.dtype))
+            part.add_(x[rows, columns].to(value.dtype).to(value.device))

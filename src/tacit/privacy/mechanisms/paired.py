@@ -137,7 +137,8 @@ class Paired(Mechanism):
             value.clamp_(-_MAX_VALUE * finest, _MAX_VALUE * finest)
         context.noise.gaussian_(value, scale, own, self.nodes, step, strict=strict, grid_scale=finest)
         pairs = context.pair_noise
-        value.copy_(pairs.sum(self.plan, self.nodes, bounded.purpose, step, self.pair, finest, like=value).add_(value))
+        total = pairs.sum(self.plan, self.nodes, bounded.purpose, step, self.pair, finest, like=value)
+        value.copy_(total.add_(value.to(total.device)))
 
 
 @lru_cache(maxsize=8)

@@ -123,7 +123,7 @@ def _perturbed(module: nn.Module) -> nn.Module:
     generator = torch.Generator().manual_seed(0)
     for parameter in filter(Tensor.is_floating_point, module.parameters()):
         noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-        parameter.add_(0.05 * noise.to(parameter.dtype))
+        parameter.add_(0.05 * noise.to(parameter.dtype).to(parameter.device))
     return module
 
 

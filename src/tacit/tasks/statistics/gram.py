@@ -60,9 +60,9 @@ def gram_matrix(triangle: Tensor) -> Tensor:
             [1., 4.]])
     """
     d = triangle_side(triangle.shape[-1])
-    upper = torch.triu_indices(d, d)
+    upper = torch.triu_indices(d, d).to(triangle.device)
     matrix = triangle.new_zeros(*triangle.shape[:-1], d, d)
-    matrix[..., upper[0], upper[1]] = triangle / _factors(d).to(triangle.dtype)
+    matrix[..., upper[0], upper[1]] = triangle / _factors(d).to(triangle.dtype).to(triangle.device)
     return matrix + matrix.triu(1).mT
 
 
