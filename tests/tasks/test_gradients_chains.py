@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from tacit.tasks.clip import Clip
-from tacit.tasks.gradients.stacked import ELEMENTWISE, chain
+from tacit.tasks.gradients.chain import ELEMENTWISE, chain
 from tacit.tasks.model import Model, cross_entropy
 from tests.tasks.oracles import module_loss, naive_gradient_sum
 

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from tacit.errors import TacitError, unknown
 from tacit.tasks.clip import Clip
-from tacit.tasks.gradients import convolutional, ghost, looped, stacked, summed, vectorised
+from tacit.tasks.gradients import cells, convolutional, ghost, looped, stacked, summed, vectorised
 from tacit.tasks.gradients.averaged import AveragedObjective
 from tacit.tasks.gradients.objective import FunctionObjective, ModuleObjective, Objective
 from tacit.tasks.models.synthetic import RecordForm
@@ -45,7 +45,7 @@ class Gradients:
             raise unknown("engine", engine, get_args(Engine))
         self.objective, self.engine = objective, engine
         no_penalty = getattr(objective, "penalty", None) is None  # the first three differentiate outputs only
-        self._chain = stacked.chain(objective) if no_penalty else None
+        self._chain = stacked.Chain.of(objective) if no_penalty else None
         self._images = convolutional.chain(objective) if no_penalty else None
         self._layers = ghost.layers(objective) if no_penalty else None
         # None: the ghost engine does not support records of this form
@@ -56,17 +56,14 @@ class Gradients:
     @property
     def only_linear_layer(self) -> nn.Linear | None:
         """The layer of a model that is one linear layer on flat records; None for any other model."""
-        if self._chain is None or not self.objective.per_record:
-            return None
-        return stacked.only_linear_layer(self._chain)
+        return None if self._chain is None or not self.objective.per_record else self._chain.only_linear_layer
 
     def losses(self, params: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """Return the losses (n, B)."""
         with torch.no_grad():
             if self._stackable(x):
-                assert isinstance(self.objective, ModuleObjective)
                 assert self._chain is not None
-                return stacked.losses(self.objective, self._chain, params, x, y)
+                return self._chain.losses(params, x, y)
             return summed.losses(self.objective, params, x, y)
 
     def sum(
@@ -90,8 +87,7 @@ class Gradients:
             record = clip if clip is not None and clip.per == "record" else None
             self._sum(params, x, y, weight, record, out, before, keys)
             if clip is not None and clip.per == "batch":
-                bounded = out[:, : self.objective.layout.bounded]
-                bounded.copy_(clip.clip_rows(bounded))
+                cells.clip_batches(out[None], [clip], self.objective.layout.bounded)
         return out
 
     def stacks_cells(self, x: Tensor) -> bool:
@@ -99,8 +95,20 @@ class Gradients:
         return self._stackable(x)
 
     def sum_cells(self, params: Tensor, x: Tensor, y: Tensor, weight: Tensor, clips: Sequence[Clip | None]) -> Tensor:
-        """Return the sums (S, n, d) of S cells on the same records."""
-        return torch.stack([self.sum(p, x, y, weight, clip) for p, clip in zip(params, clips, strict=True)])
+        """Return the sums (S, n, d) of S cells, with parameters (S, n, d) and one clip each, on the same records.
+
+        Cell s has the result of `sum` with params[s] and clips[s], up to rounding.
+        """
+        out, alone = torch.empty_like(params), list(range(len(clips)))
+        if self._stackable(x) and weight.numel() and cells.together(clips):
+            assert self._chain is not None
+            with torch.no_grad():
+                self._chain.gradient_sums(params, x, y, weight, cells.merged(clips, params), out)
+                cells.clip_batches(out, clips, self.objective.layout.bounded)
+            alone = [] if bool(weight.all()) else _not_finite(out.flatten(1))  # 0 · ∞ is NaN
+        for s in alone:
+            self.sum(params[s], x, y, weight, clips[s], out[s])
+        return out
 
     def choose(self, params: Tensor, x: Tensor, y: Tensor, clip: Clip | None, *, masked: bool = False) -> Engine:
         """Return the engine for these nodes and this clip (per record, or None).
@@ -172,12 +180,13 @@ class Gradients:
             small = summed.is_small(objective, params, weight)
             vmap = small and (objective.per_record or self._one_at_a_time(params, x, y) == "vectorised")
             summed.gradient_sum(objective, params, x, y, weight, out, keys, vmap=vmap)
+        elif engine == "stacked":
+            assert self._chain is not None
+            earlier = None if before is None else before[None]
+            self._chain.gradient_sums(params[None], x, y, weight, clip, out[None], earlier)
         else:
             assert isinstance(objective, ModuleObjective)
-            if engine == "stacked":
-                assert self._chain is not None
-                stacked.gradient_sum(objective, self._chain, params, x, y, weight, clip, out, before)
-            elif engine == "convolutional":
+            if engine == "convolutional":
                 assert self._images is not None
                 convolutional.gradient_sum(objective, self._images, params, x, y, weight, clip, out, keys)
             else:
@@ -197,7 +206,7 @@ class Gradients:
         return (
             self.engine in ("auto", "stacked")
             and self._chain is not None
-            and stacked.accepts(self._chain, x)
+            and self._chain.accepts(x)
             and self._separates(x)
         )
 

@@ -114,7 +114,9 @@ def _parts(
     """Return the gradients of all parameters for the records x (n, B, …); `degree` is that of the norms, if needed."""
     p = objective.layout.unflatten(params)
     h, backs = x.flatten(0, 1), []
-    with nullcontext() if objective.stream is None else objective.stream.using(None if keys is None else keys.flatten()):
+    with (
+        nullcontext() if objective.stream is None else objective.stream.using(None if keys is None else keys.flatten())
+    ):
         for step in steps:
             h, back = forward(step.layer, {key: p[name] for key, name in step.names.items()}, h)
             backs.append(back)

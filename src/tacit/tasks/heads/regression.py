@@ -61,10 +61,15 @@ class Counts(Head):
 
     kinds: ClassVar[tuple[TargetKind, ...]] = ("count",)
 
+    @property
+    def largest_curved(self) -> float:
+        """The output from which the loss is a straight line."""
+        assert self.target.range is not None
+        return math.log(2 * self.target.range[1])
+
     def __call__(self, outputs: Tensor, y: Tensor) -> Tensor:
         logs = column(outputs)
-        assert self.target.range is not None
-        curved = logs.clamp(max=math.log(2 * self.target.range[1]))
+        curved = logs.clamp(max=self.largest_curved)
         return curved.exp() * (1 + logs - curved) - y.to(logs.dtype) * logs
 
     def predict(self, outputs: Tensor) -> Tensor:
