@@ -1,4 +1,4 @@
-"""Every registered algorithm on one node, on two components and on a directed graph: it works, or a sentence says why."""
+"""Every registered algorithm on one node, two components and a directed graph works, or is refused in one sentence."""
 
 import numpy as np
 import pytest

@@ -133,12 +133,10 @@ def endless_schedule(rounds):
 
 
 def test_enormous_epsilon_needs_no_enormous_grid(monkeypatch):
-    """The budget of an extended run computes it. Rounds 70 to 105 of this schedule once needed 2²⁵ cells and minutes."""
+    """Budgets of extended runs compute it. Rounds 70 to 105 of this schedule once needed 2²⁵ cells and minutes."""
     lengths = []
     transform = convolution.tilted_transform
-    monkeypatch.setattr(
-        convolution, "tilted_transform", lambda *given: lengths.append(given[-1]) or transform(*given)
-    )
+    monkeypatch.setattr(convolution, "tilted_transform", lambda *given: lengths.append(given[-1]) or transform(*given))
     found = epsilon(endless_schedule(105), 1e-4)
     without_sampling = epsilon(schedule(3.0 * 2 ** (-np.arange(105) / 5), 1.0), 1e-4)
     assert 0.9 * without_sampling < found <= 1.01 * without_sampling

@@ -158,6 +158,6 @@ def test_a_ledger_that_lost_releases_states_nothing_any_more(tmp_path):
         record(ledger, step, f"a purpose with many letters {step:04d}" * 5)
     readers = [*READERS.values(), Ledger.flush, lambda each: each.facts.marks(), lambda each: record(each, 1000)]
     for reader in readers:
-        with pytest.raises(TacitError, match="ledger.sqlite cannot be used: .*full"):
+        with pytest.raises(TacitError, match=r"ledger\.sqlite cannot be used: .*full"):
             reader(ledger)
     assert len(Ledger(tmp_path / "ledger.sqlite")) == 1

@@ -91,9 +91,9 @@ def test_parts_of_a_long_vector_use_different_blocks(kind, monkeypatch):
     """A block that is used for two parts would be noise that cancels in their difference."""
     drawn, words = [], Noise.words
 
-    def observed(self, purpose, nodes, step, count, first=0, device=torch.device("cpu")):
+    def observed(self, purpose, nodes, step, count, first=0, *device):
         drawn.append(range(first, first + -(-count // 4)))
-        return words(self, purpose, nodes, step, count, first, device)
+        return words(self, purpose, nodes, step, count, first, *device)
 
     monkeypatch.setattr(Noise, "words", observed)
     draw(kind, 1, 2 * _NODE_SAMPLES + 5)

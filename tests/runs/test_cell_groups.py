@@ -128,9 +128,12 @@ def test_an_error_is_raised_after_the_others_have_ended():
             raise ZeroDivisionError("of this cell")
         return train(setting, cell)
 
-    with pytest.raises(ZeroDivisionError, match="of this cell"):
+    def run_all():
         for setting, _ in run_grouped(work, configs, 1, group=task_key):
             finished.append(setting)
+
+    with pytest.raises(ZeroDivisionError, match="of this cell"):
+        run_all()
     assert finished == [configs[0], configs[2]]
 
 

@@ -74,11 +74,12 @@ class Cluster(Network):
 
     def _swap(self, t: int, z: Tensor, only: Tensor | None) -> Tensor:
         plan = self._cached("swap", t, lambda: self._swapping(t))
-        active = only if only is None else only.to(z.device)
-        outgoing, incoming = (
-            places if only is None else {rank: rows[active[rows]] for rank, rows in places.items()}
-            for places in (plan.outgoing, plan.incoming)
-        )
+        outgoing, incoming = plan.outgoing, plan.incoming
+        if only is not None:
+            active = only.to(z.device)
+            outgoing, incoming = (
+                {rank: rows[active[rows]] for rank, rows in places.items()} for places in (outgoing, incoming)
+            )
         others = [rank for rank, rows in outgoing.items() if rank != self._ranks.rank and len(rows)]
         received = self._ranks.exchange(
             {rank: _bytes(z[outgoing[rank]]) for rank in others},

@@ -12,9 +12,9 @@ With several copies of each record, `averaged.py` replaces the objective, and th
 Privacy:
     The gradient of a record must depend on that record only. `vectorised` and `looped` guarantee it for any module
     without a state: the module receives one record at a time. Which of the two is used is decided on random records.
-    The others run the module on whole batches. `stacked`, `convolutional` and
-    `ghost` are therefore used only for modules that are known to treat each record separately (`models/per_record.py`). `summed`
-    needs no such property: a sum without a clip has no sensitivity, and a batch with a clip has sensitivity 2C.
+    The others run the module on whole batches. `stacked`, `convolutional` and `ghost` are therefore used only for
+    modules that are known to treat each record separately (`models/per_record.py`). `summed` needs no such property:
+    a sum without a clip has no sensitivity, and a batch with a clip has sensitivity 2C.
     Every engine computes a loss other than the default one separately for each record.
     A record with weight 0 is padding and has no influence, even if its gradient is not finite.
 """

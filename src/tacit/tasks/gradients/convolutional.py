@@ -36,7 +36,7 @@ Chain = list[Step]
 
 
 class Part(NamedTuple):
-    """The gradients of one parameter; `order` maps values (n, …) of the parameter to a view in the order of the term."""
+    """The gradients of one parameter. `order` maps its values (n, …) to a view in the order of the term."""
 
     name: str
     term: GradientTerm

@@ -1,7 +1,7 @@
 """The layers of the convolutional engine: forward and backward pass for the records of several nodes at once."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -135,7 +135,12 @@ def _by_autograd(layer: nn.Module, x: Tensor) -> tuple[Tensor, Back]:
     return y.detach(), back
 
 
-_RULES = {nn.Flatten: _flatten, nn.Tanh: _tanh, nn.ReLU: _relu, nn.MaxPool2d: _max_pool}
+_RULES: dict[type[nn.Module], Callable[[Any, Tensor], tuple[Tensor, Back]]] = {
+    nn.Flatten: _flatten,
+    nn.Tanh: _tanh,
+    nn.ReLU: _relu,
+    nn.MaxPool2d: _max_pool,
+}
 
 _POOLS = {nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveMaxPool2d, nn.AdaptiveAvgPool2d}
 _DROPOUT = {KeyedDropout, KeyedDropout2d, KeyedAlphaDropout, KeyedFeatureAlphaDropout}

@@ -1,5 +1,6 @@
 """Norms of records, computed once: batches repeat, and every batch is taken from the same data."""
 
+from collections.abc import MutableMapping
 from typing import Literal
 
 import torch
@@ -9,8 +10,12 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from tacit.tasks.clipping import vector_norms
 
 _NUMBERS = 1 << 22  # of records whose norms are computed at once
-_NORMS = WeakTensorKeyDictionary()  # of tensors of records, as long as these exist
-_ORIGINS = WeakTensorKeyDictionary()  # of batches: the records that they were taken from
+_NORMS: MutableMapping[Tensor, tuple[int, dict[int, Tensor]]] = (
+    WeakTensorKeyDictionary()
+)  # of tensors of records, as long as these exist
+_ORIGINS: MutableMapping[Tensor, tuple[Tensor, int, Tensor, int]] = (
+    WeakTensorKeyDictionary()
+)  # of batches: the records that they were taken from
 
 
 def taken(values: Tensor, index: Tensor) -> Tensor:
@@ -28,17 +33,17 @@ def record_norms(x: Tensor, order: Literal[1, 2], axes: int = 2) -> Tensor:
 
     They are computed again if x, or the data that it was taken from, was modified.
     """
-    values, data_version, index, batch_version = _ORIGINS.get(x, (x, None, None, None))
-    if (values._version, x._version) == (data_version, batch_version):
-        norms: Tensor = record_norms(values, order, axes=1)
-        return norms[index.to(norms.device)]
+    if x in _ORIGINS:
+        values, data_version, index, batch_version = _ORIGINS[x]
+        if (values._version, x._version) == (data_version, batch_version):
+            norms = record_norms(values, order, axes=1)
+            return norms[index.to(norms.device)]
     version, known = _NORMS.get(x, (None, {}))
     if version != x._version:
         known = {}
         _NORMS[x] = x._version, known
     if order not in known:
         flat = x.flatten(0, axes - 1).flatten(1)
-        parts = flat.split(max(1, _NUMBERS // max(1, flat.shape[1])))
+        parts = torch.split(flat, max(1, _NUMBERS // max(1, flat.shape[1])))
         known[order] = torch.cat([vector_norms(part, order) for part in parts]).view(x.shape[:axes])
-    found: Tensor = known[order]
-    return found
+    return known[order]

@@ -29,6 +29,10 @@ class Objective(Protocol):
     layout: Layout
 
     @property
+    def precision(self) -> Precision:
+        """The precision of the forward and backward passes of gradients."""
+
+    @property
     def per_record(self) -> bool:
         """Whether `losses` is known to compute the loss of each record of a batch from that record only."""
 

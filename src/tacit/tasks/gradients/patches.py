@@ -21,8 +21,8 @@ def unfold(layer: nn.Conv2d, x: Tensor) -> Tensor:
         x = _padded(x, pad)
         n, _, _, c = x.shape
         of_record, line, pixel, _ = x.stride()
-        strides = of_record, down * line, across * pixel, dy * line, dx * pixel, 1
-        return x.as_strided((n, height, width, high, wide, c), strides).reshape(n, height * width, -1)
+        each = of_record, down * line, across * pixel, dy * line, dx * pixel, 1
+        return x.as_strided((n, height, width, high, wide, c), each).reshape(n, height * width, -1)
     x = _padded(x.mT, (pad[1], pad[0]))
     n, breadth, _, c = x.shape
     of_record, line, pixel, _ = x.stride()

@@ -88,7 +88,7 @@ def _record(function: Function, values: tuple[Tensor, ...]) -> Function:
         return function
     with suppress(Exception), warnings.catch_warnings():  # an interpreter without Python, as long as torch has it
         warnings.simplefilter("ignore")
-        script: Function = torch.jit.freeze(torch.jit.trace(module, values, check_trace=False).eval())
+        script: Function = torch.jit.freeze(torch.jit.trace(module, values, check_trace=False).eval())  # type: ignore[no-untyped-call]
         return script
     return module
 
