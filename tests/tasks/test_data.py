@@ -51,6 +51,15 @@ def test_data_set_copies_the_array():
     assert x[1, 1] == 3
 
 
+def test_records_do_not_change_with_an_array_behind_a_tensor():
+    """Their norms are computed once, so a later change would make gradients longer than their clip bound."""
+    x, y, target = X.astype(np.float32), torch.zeros(len(X), dtype=torch.int64), Target.of_classes(2)
+    data = Dataset("d", torch.from_numpy(x), y, torch.from_numpy(x), y, target=target)
+    x *= 1000
+    assert torch.equal(data.x, torch.from_numpy(X.astype(np.float32)))
+    assert data.y is y
+
+
 def test_limit_takes_the_first_records_of_each_class_in_proportion():
     y = np.tile([0, 0, 0, 1], 25)
     data = Dataset.from_arrays(np.arange(100.0)[:, None], y, test=(np.zeros((2, 1)), [0, 1]))

@@ -31,6 +31,15 @@ def check_records(name: str, part: str, x: Array, y: Array, target: Target | Non
     check_finite(name, f"{part}y", y)
 
 
+def own_memory(values: torch.Tensor) -> torch.Tensor:
+    """Return the tensor, or a copy if PyTorch would not notice that its values change.
+
+    Norms of records are computed once, and again after a change. PyTorch counts the changes of a tensor, but not those
+    of a numpy array behind it, and none of a tensor that was made in inference mode.
+    """
+    return values if values.untyped_storage().resizable() and not values.is_inference() else values.clone()
+
+
 def check_finite(name: str, what: str, values: Array) -> None:
     """Raise if there are NaN or infinite values, with the position of the first. Their number is private."""
     if values.dtype.kind != "f" or (is_finite := np.isfinite(values)).all():

@@ -68,6 +68,8 @@ class Dataset:
     features: AppliedFeatures | None = None
 
     def __post_init__(self) -> None:
+        for field in ("x", "y", "test_x", "test_y"):
+            object.__setattr__(self, field, checks.own_memory(getattr(self, field)))
         target = self.target
         for part, x, y in (("", self.x, self.y), ("test_", self.test_x, self.test_y)):
             if x.dtype not in (torch.float32, torch.int64) or y.dtype != target.dtype:
