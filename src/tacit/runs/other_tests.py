@@ -21,7 +21,7 @@ def utility_on(run: Run, x: Tensor, y: Tensor) -> Utility:
     task, model = run.task.without_records(gradients=False), run.task.model
 
     def predict(params: Tensor) -> Predictions:
-        return predict_tests(model, task.head, params, x, y, task.dtype)
+        return predict_tests(model, task.head, params, x, y)
 
     task.predict_tests = predict  # type: ignore[method-assign]
     trivial = trivial_scores(task.head, y)
