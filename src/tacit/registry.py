@@ -31,6 +31,8 @@ def invalid(where: str, error: pydantic.ValidationError) -> TacitError:
     first = error.errors()[0]
     key = ".".join(str(part) for part in first["loc"])
     message = first["msg"].removeprefix("Value error, ").split(", unable to")[0]
+    if not key:  # the keys do not fit each other
+        return TacitError(f"{where}: {message}")
     if first["type"] == "missing":
         return TacitError(f"{where}: {key} is missing")
     problem = message.removeprefix("Input ") if message.startswith("Input ") else f"is wrong: {message}"

@@ -10,35 +10,50 @@ import pytest
 from tacit.errors import TacitError
 from tacit.plans import Measurement, MethodPlan, expected_accuracy, measurements, plan_training
 from tacit.runs import RECIPES, Config, PublicFacts, from_config
+from tacit.tasks.features import FeatureMap
 
 FACTS = PublicFacts((10,), "class", records=1000, classes=2)
-LOW = Measurement("a", "vectors", 1000, 10, "m", "independent", 1.0, 1e-5, 0.6, 0.5, 3, "command")
+LOW = Measurement("a", "vectors", 2, 1000, 10, "m", "independent", 1.0, 1e-5, 0.6, 0.5, 3, "command")
 HIGH = replace(LOW, epsilon=4.0, accuracy=0.8)
 
 
 def test_accuracies_are_interpolated_in_records_times_epsilon():
-    found = expected_accuracy(FACTS, "a", "m", 2.0, known=[LOW, HIGH])
+    found = expected_accuracy(FACTS, "a", "m", 2.0, 10, known=[LOW, HIGH])
     assert found.accuracy == pytest.approx(0.7)
     assert found.source == "measured on a, 1,000 records, 10 nodes, ε = 1 and 4, 3 seeds"
-    assert expected_accuracy(FACTS, "a", "m", 8.0, known=[LOW, HIGH]).accuracy == 0.8
-    assert expected_accuracy(FACTS, "a", "m", 0.5, known=[LOW, HIGH]).accuracy == 0.6
-    assert expected_accuracy(replace(FACTS, records=4000), "a", "m", 1.0, known=[LOW, HIGH]).accuracy == 0.8
+    assert expected_accuracy(FACTS, "a", "m", 8.0, 10, known=[LOW, HIGH]).accuracy == 0.8
+    assert expected_accuracy(FACTS, "a", "m", 0.5, 10, known=[LOW, HIGH]).accuracy == 0.6
+    assert expected_accuracy(replace(FACTS, records=4000), "a", "m", 1.0, 10, known=[LOW, HIGH]).accuracy == 0.8
 
 
 def test_nothing_is_invented():
-    assert expected_accuracy(FACTS, "a", "m", 100.0, known=[LOW, HIGH]) is None  # too far from what was measured
-    assert expected_accuracy(FACTS, "a", "other", 2.0, known=[LOW]) is None
-    assert expected_accuracy(FACTS, "a", "m", 2.0, "paired", known=[LOW]) is None
-    assert expected_accuracy(replace(FACTS, target="number"), "a", "m", 1.0, known=[LOW]) is None
-    pictures = PublicFacts((1, 28, 28), "class", records=1000)
-    assert expected_accuracy(pictures, "b", "m", 1.0, known=[LOW]) is None
-    other = expected_accuracy(FACTS, "b", "m", 1.0, known=[LOW, replace(HIGH, data="c")])
+    assert expected_accuracy(FACTS, "a", "m", 100.0, 10, known=[LOW, HIGH]) is None  # too far from what was measured
+    assert expected_accuracy(FACTS, "a", "other", 2.0, 10, known=[LOW]) is None
+    assert expected_accuracy(FACTS, "a", "m", 2.0, 10, 2, known=[LOW]) is None
+    assert expected_accuracy(replace(FACTS, target="number"), "a", "m", 1.0, 10, known=[LOW]) is None
+    pictures = PublicFacts((1, 28, 28), "class", records=1000, classes=2)
+    assert expected_accuracy(pictures, "b", "m", 1.0, 10, known=[LOW]) is None
+    other = expected_accuracy(FACTS, "b", "m", 1.0, 10, known=[LOW, replace(HIGH, data="c")])
     assert (other.accuracy, other.source.split(",")[0]) == (0.6, "measured on other data of the same kind: a")
+
+
+def test_measurements_with_other_numbers_of_classes_state_nothing():
+    ten = replace(LOW, classes=10)
+    assert expected_accuracy(FACTS, "b", "m", 1.0, 10, known=[ten]) is None
+    assert expected_accuracy(FACTS, "a", "m", 1.0, 10, known=[ten]) is None  # a file with the name of a data set
+
+
+def test_more_nodes_mean_more_noise_in_the_mean_unless_it_is_paired():
+    assert expected_accuracy(FACTS, "a", "m", 8.0, 40, known=[LOW, HIGH]).accuracy == pytest.approx(0.8)
+    assert expected_accuracy(FACTS, "a", "m", 2.0, 40, known=[LOW, HIGH]).accuracy == pytest.approx(0.6)
+    paired = [replace(each, noise="paired") for each in (LOW, HIGH)]
+    assert expected_accuracy(FACTS, "a", "m", 2.0, 10, 2, known=paired).accuracy == pytest.approx(0.7)
+    assert expected_accuracy(FACTS, "a", "m", 1.0, 10, 9, known=[replace(paired[1], epsilon=1.0)]).accuracy == 0.8
 
 
 def test_the_same_data_are_preferred():
     other = replace(LOW, data="b", accuracy=0.9)
-    assert expected_accuracy(FACTS, "b", "m", 1.5, known=[LOW, HIGH, other]).accuracy == 0.9
+    assert expected_accuracy(FACTS, "b", "m", 1.5, 10, known=[LOW, HIGH, other]).accuracy == 0.9
 
 
 def test_every_measurement_has_its_command_and_a_known_method():
@@ -56,7 +71,7 @@ def test_the_command_prints_costs_and_spends_nothing(tacit):
     assert ended.out.startswith("digits: 1,437 records of shape (1, 8, 8), 4 nodes, ε = 1, δ = 0.0001. Nothing was")
     assert "\nvectors-2 " in ended.out
     assert "lt-admm-dp cannot be used: LT-ADMM-DP needs an undirected graph" in ended.out
-    assert "Paired noise, 1 colluding nodes: at most 1.7 times less noise in the mean." in ended.out
+    assert "Paired noise, 1 colluding node: at most 1.7 times less noise in the mean." in ended.out
     made = Config.load(Path("made.toml"))
     assert (made.recipe, made.algorithm.name, made.privacy.epsilon) == ("vectors-2", "const-d2p", 1.0)
     assert not Path("runs").exists()
@@ -69,6 +84,8 @@ def test_the_command_prints_costs_and_spends_nothing(tacit):
 
 def test_wrong_input_is_one_sentence(tacit):
     assert "a plan needs a target: set --epsilon" in tacit("plan", "digits").err
+    assert "nodes" in tacit("plan", "digits", "--epsilon", "1", "--nodes", "0").err
+    assert "math" not in tacit("plan", "digits", "--epsilon", "1", "--nodes", "0").err
     assert 'unknown data set, config or file "digit"; did you mean "digits"?' in tacit("plan", "digit").err
 
 
@@ -76,12 +93,26 @@ def test_a_plan_warns_if_nothing_can_be_learnt():
 
     plan = plan_training(Config.parse({"algorithm": "auto", "privacy": {"epsilon": 1.0}, "graph": {"nodes": 4}}), ())
     trivial = replace(HIGH, accuracy=0.52)
-    expected = expected_accuracy(FACTS, "a", "m", 4.0, known=[trivial])
+    expected = expected_accuracy(FACTS, "a", "m", 4.0, 10, known=[trivial])
 
     assert "out of reach" in replace(plan, methods=[MethodPlan("m", expected=expected)]).warning
     assert plan.warning is None
     with pytest.raises(TacitError, match="needs a target"):
         plan_training(Config())
+
+
+def test_no_feature_is_computed_from_the_records(tmp_path, monkeypatch):
+    x = np.full((80, 16, 16), 0.5, np.float32)
+    np.savez(tmp_path / "own.npz", x=x, y=np.arange(80) % 2, x_test=x[:20], y_test=np.arange(20) % 2)
+    data = {"name": "npz", "path": str(tmp_path / "own.npz"), "labels": [0, 1]}
+    seen = []
+    apply = FeatureMap.apply_to
+    monkeypatch.setattr(FeatureMap, "apply_to", lambda self, x, *more: seen.append(x) or apply(self, x, *more))
+    table = {"algorithm": "auto", "graph": {"nodes": 4}, "privacy": {"epsilon": 2.0, "delta": 1e-4}, "data": data}
+    made = plan_training(Config.parse(table), methods=("auto",))
+    assert [each.method for each in made.methods] == ["images-2"]
+    assert sum(len(each) for each in seen) == 80 + 200  # the synthetic records, once
+    assert not any((each == 0.5).all() for each in seen)
 
 
 def test_a_plan_states_that_it_depends_on_learnt_classes(tmp_path):

@@ -136,7 +136,8 @@ def test_features_belong_to_the_model_of_the_recipe():
     data = pictures()
     config, parts = apply_recipe(Config.parse(AUTO), UserParts(data=data))
     assert config.data.parameters["features"] == ["gradients", "scattering"]
-    assert len(parts.data.inputs) == 1
+    assert parts.data is data  # features are computed where the run is built
+    assert len(from_config(config, parts).task.data.inputs) == 1
     own = {**AUTO, "model": "cnn"}
     config, parts = apply_recipe(Config.parse(own), UserParts(data=data))
     assert (config.model.name, parts.data.inputs) == ("cnn", data.inputs)

@@ -54,9 +54,9 @@ def _print(made: TrainingPlan) -> None:
         if each.expected is not None:
             print_line(f"{each.method}: {each.expected.source}")
     print_line("MB and s: from a trial of three rounds on synthetic records of the same shape, on this machine.")
-    print_line(
-        f"Paired noise, {made.colluders} colluding nodes: at most {made.paired_gain:.1f} times less noise in the mean."
-    )
+    if made.paired_gain > 1:
+        colluders = f"{made.colluders} colluding node{'' if made.colluders == 1 else 's'}"
+        print_line(f"Paired noise, {colluders}: at most {made.paired_gain:.1f} times less noise in the mean.")
     for each in made.methods:
         if each.refused is not None:
             print_line(f"{each.method} cannot be used: {each.refused}")

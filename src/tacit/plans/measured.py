@@ -9,17 +9,21 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from tacit.runs import PublicFacts
+from tacit.runs import PublicFacts, default_colluders
 
-_LARGEST_RATIO = 10.0  # records · ε may differ from a measurement by this factor at most
+_LARGEST_RATIO = 10.0  # the signal may differ from a measurement by this factor at most
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One measured accuracy. `command` produced it; `method` is a recipe or an algorithm with its default settings."""
+    """One measured accuracy. `command` produced it; `method` is a recipe or an algorithm with its default settings.
+
+    Paired noise is against the default number of colluding nodes.
+    """
 
     data: str
     kind: str
+    classes: int
     records: int
     nodes: int
     method: str
@@ -33,8 +37,9 @@ class Measurement:
 
     @property
     def signal(self) -> float:
-        """Records times ε, which decides how much of the accuracy the noise costs."""
-        return self.records * self.epsilon
+        """What decides how much of the accuracy the noise costs."""
+        colluders = default_colluders(self.nodes) if self.noise == "paired" else None
+        return _signal(self.records, self.epsilon, self.nodes, colluders)
 
 
 @dataclass(frozen=True)
@@ -63,21 +68,34 @@ def expected_accuracy(
     data: str,
     method: str,
     epsilon: float,
-    noise: str = "independent",
+    nodes: int,
+    colluders: int | None = None,
     known: Sequence[Measurement] | None = None,
 ) -> Expectation | None:
-    """Return the accuracy that was measured with this method for a similar number of records · ε; None if none was.
+    """Return the accuracy that was measured with this method for a similar signal; None if none was.
 
-    Measurements on the same data set are preferred to those on other data of the same kind. Between two of them, the
-    accuracy is interpolated in log(records · ε); outside of them, the nearest one is returned.
+    The signal is records · ε divided by the noise in the mean of the network: √nodes with independent noise, about
+    √(nodes / (nodes − colluders)) with paired noise. Only measurements with as many classes are used. Those on the same
+    data set are preferred to those on other data of the same kind. Between two of them, the accuracy is interpolated in
+    log(signal); outside of them, the nearest one is returned.
+
+    Args:
+        facts: The public facts about the records.
+        data: The name of the data set.
+        method: A recipe or an algorithm.
+        epsilon: The target ε.
+        nodes: The number of nodes.
+        colluders: With paired noise, the number of colluding nodes; None: independent noise.
+        known: The measurements; None: those of the package.
 
     Privacy:
         No record is used: only public facts and stored measurements.
     """
     if facts.target != "class":
         return None
-    signal = facts.records * epsilon
-    fitting = [each for each in known or measurements() if (each.method, each.noise) == (method, noise)]
+    signal = _signal(facts.records, epsilon, nodes, colluders)
+    wanted = method, "independent" if colluders is None else "paired", facts.classes
+    fitting = [each for each in known or measurements() if (each.method, each.noise, each.classes) == wanted]
     fitting = [each for each in fitting if each.kind == facts.kind or each.data == data]
     near = [each for each in fitting if abs(math.log(each.signal / signal)) <= math.log(_LARGEST_RATIO)]
     if not near:
@@ -90,6 +108,11 @@ def expected_accuracy(
     share = 0.0 if low.signal == high.signal else math.log(signal / low.signal) / math.log(high.signal / low.signal)
     accuracy = low.accuracy + share * (high.accuracy - low.accuracy)
     return Expectation(accuracy, low.trivial, _source(low, high, best == data))
+
+
+def _signal(records: int, epsilon: float, nodes: int, colluders: int | None) -> float:
+    gain = 1 if colluders is None else max(1, nodes - colluders)
+    return records * epsilon * math.sqrt(gain / nodes)
 
 
 def _distance(measurement: Measurement, signal: float) -> float:

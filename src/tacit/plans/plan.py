@@ -20,6 +20,7 @@ from tacit.runs import (
     apply_recipe,
     batch_relation,
     build_data,
+    build_graph,
     default_colluders,
     from_config,
     read_toml,
@@ -82,7 +83,7 @@ class TrainingPlan:
 
     @property
     def paired_gain(self) -> float:
-        return math.sqrt(self.nodes - self.colluders)
+        return math.sqrt(max(1, self.nodes - self.colluders))
 
     @property
     def note(self) -> str:
@@ -121,6 +122,7 @@ def plan_training(config: Config, methods: tuple[str, ...] = METHODS) -> Trainin
     """
     if config.privacy.epsilon is None:
         raise TacitError("a plan needs a target: set --epsilon, or privacy.epsilon in the config")
+    nodes = build_graph(config.graph).nodes
     data = build_data(config.data, batch_relation(config.batch))
     facts, epsilon = PublicFacts.of(data), config.privacy.epsilon
     synthetic = synthetic_records(data, most=_TRIAL_RECORDS)
@@ -130,9 +132,12 @@ def plan_training(config: Config, methods: tuple[str, ...] = METHODS) -> Trainin
         plan, table = _plan_method(config, method, data, synthetic, facts)
         plans.append(plan)
         made = made or table
-    nodes = int(config.graph.parameters.get("nodes", 10))
-    colluders = default_colluders(nodes) if config.privacy.colluders is None else config.privacy.colluders
+    colluders = _colluders(config, nodes)
     return TrainingPlan(data.name, facts, nodes, epsilon, config.privacy.delta, colluders, plans, made, data.declared)
+
+
+def _colluders(config: Config, nodes: int) -> int:
+    return default_colluders(nodes) if config.privacy.colluders is None else config.privacy.colluders
 
 
 def _plan_method(
@@ -143,7 +148,7 @@ def _plan_method(
     try:
         chosen = Config.parse({**table, "algorithm": own, "noise": "simulated"})
         full, _ = apply_recipe(chosen, UserParts(data=data))
-        run = from_config(chosen, UserParts(data=synthetic_like(data, synthetic)))
+        run = from_config(full, UserParts(data=synthetic_like(data, synthetic)))
         multiplier, mean = _noise(run)
         trial = from_config(
             full.model_copy(update={"rounds": _TRIAL_ROUNDS, "evaluate_every": 1}),
@@ -151,7 +156,8 @@ def _plan_method(
         ).go()
     except TacitError as error:
         return MethodPlan(method, refused=str(error)), {}
-    nodes, name = len(run.task.nodes), full.recipe or method
+    nodes, name, goal = len(run.task.nodes), full.recipe or method, config.privacy
+    colluders = _colluders(config, nodes) if goal.noise == "paired" else None
     plan = MethodPlan(
         name,
         multiplier,
@@ -159,7 +165,7 @@ def _plan_method(
         full.rounds,
         round(_whole_run(trial, "bytes", full.rounds) / nodes),
         _whole_run(trial, "wall_seconds", full.rounds) / nodes,
-        expected_accuracy(facts, data.name, name, float(config.privacy.epsilon or 0.0), config.privacy.noise),
+        expected_accuracy(facts, data.name, name, float(goal.epsilon or 0.0), nodes, colluders),
     )
     return plan, full.as_dict()
 

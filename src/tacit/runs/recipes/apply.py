@@ -17,7 +17,6 @@ from tacit.runs.key_graph import default_colluders
 from tacit.runs.parts import UserParts, build_graph
 from tacit.runs.recipes.adaptation import Setting
 from tacit.runs.recipes.recipe import RECIPE_MODEL, PublicFacts, fitting_recipe
-from tacit.tasks import with_features
 
 
 def apply_recipe(config: Config, parts: UserParts | None = None) -> tuple[Config, UserParts]:
@@ -41,9 +40,6 @@ def apply_recipe(config: Config, parts: UserParts | None = None) -> tuple[Config
     settings = recipe.settings_for(_target(config, parts, facts), divides_privacy=_divides_privacy(config))
     table = _merged(config, settings)
     made = Config.parse({**table, "recipe": recipe.name}, f"the config with recipe {recipe.name}")
-    features = _features(made)
-    if parts.data is not None and parts.data.features is None and features is not None and _features(config) is None:
-        parts = replace(parts, data=with_features(parts.data, features.features or (), features.whiten, features.rank))
     return made, parts
 
 
@@ -70,11 +66,6 @@ def _target(config: Config, parts: UserParts, facts: PublicFacts) -> Setting | N
     nodes = (parts.graph or build_graph(config.graph)).nodes
     colluders = goal.colluders if goal.colluders is not None else default_colluders(nodes)
     return Setting(facts.records, nodes, goal.epsilon, goal.delta, colluders if goal.noise == "paired" else None)
-
-
-def _features(config: Config) -> FeatureKeys | None:
-    given = {key: value for key, value in config.data.parameters.items() if key in FeatureKeys.model_fields}
-    return FeatureKeys.model_validate(given) if "features" in given else None
 
 
 def _merged(config: Config, settings: Mapping[str, Any]) -> dict[str, Any]:
