@@ -1,6 +1,6 @@
 """Runs with the same task and draws, together and one by one: time per run.
 
-    python -m benchmarks.cells [published] [sweep]
+python -m benchmarks.cells [published] [sweep]
 """
 
 from __future__ import annotations

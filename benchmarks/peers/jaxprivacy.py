@@ -1,5 +1,6 @@
 """JAX-Privacy's clipped gradients of all nodes in one compiled step; runs in its own environment and prints seconds."""
 
+import itertools
 import json
 import sys
 import time
@@ -51,7 +52,7 @@ rng = np.random.default_rng(0)
 shards = (np.arange(NODES)[:, None] * SHARD + np.arange(SHARD)) % POOL
 X = jnp.asarray(rng.random((POOL, D), np.float32)[shards])
 Y = jnp.asarray(rng.integers(0, CLASSES, POOL)[shards])
-layers = zip(WIDTHS[:-1], WIDTHS[1:], strict=True)
+layers = itertools.pairwise(WIDTHS)
 params = [(jnp.zeros((NODES, a, b)) + rng.normal(size=(a, b)) * 0.01, jnp.zeros((NODES, b))) for a, b in layers]
 params = jax.block_until_ready(step(params, jax.random.key(0)))  # compiles
 times = []

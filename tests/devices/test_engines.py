@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import nn
 
+from tacit.errors import TacitError
 from tacit.runs import Config, from_config
 from tacit.tasks import Clip, Model
 from tests.devices.under_test import DEVICE, DTYPE, IS_SHADOW, on_device
 from tests.tasks.test_gradients import CLIPS, ENGINES, MODELS, applicable, batch, build
-
 
 
 def check_same(expected, found):
@@ -85,3 +85,6 @@ def test_a_run_from_a_config_computes_evaluates_and_saves_on_a_device(monkeypatc
         text = str(run.privacy)
     assert len(run.evaluations) > 0
     assert "ChaCha20" in text
+    monkeypatch.undo()
+    with pytest.raises(TacitError, match="noise from ChaCha20, and a run on cpu draws from AES in counter mode"):
+        from_config(config.model_copy(update={"device": "cpu"}), out=tmp_path / "run", resume=True)

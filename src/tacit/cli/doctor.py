@@ -97,7 +97,7 @@ def _print(facts: dict[str, Any]) -> None:
     print_line(f"Tacit {facts['tacit']}, Python {facts['python']}, {facts['platform']}")
     print_line(", ".join(f"{name} {number}" for name, number in facts["libraries"].items()))
     device = facts["device"]
-    print_line(f"Device: {device['default']}, threads: {device['threads']}. device = \"auto\" is {device['auto']} here")
+    print_line(f'Device: {device["default"]}, threads: {device["threads"]}. device = "auto" is {device["auto"]} here')
     data = facts["data"]
     print_line(f"Data folders: {', '.join(data['folders'])}" if data["error"] is None else f"Data: {data['error']}")
     for name, found in data["found"].items():
