@@ -8,11 +8,13 @@ from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import torch
+from pytest import MonkeyPatch
 
 from tacit.device import choose_device, has_double
 from tacit.privacy import Noise
 from tacit.privacy.device_noise import device_words
-from tests.devices.shadow import Transfers, shadow, shadow_device
+from tacit.tasks.models import per_record
+from tests.devices.shadow import ShadowTensor, Transfers, shadow, shadow_device
 
 NAME = os.environ.get("TACIT_TEST_DEVICE", "shadow")
 CPU = torch.device("cpu")
@@ -23,8 +25,13 @@ DTYPE = torch.float64 if has_double(DEVICE) else torch.float32
 
 @contextmanager
 def on_device() -> Iterator[Transfers | None]:
-    """The device works inside the block; the shadow device counts transfers."""
-    with shadow_device() if IS_SHADOW else nullcontext() as transfers:
+    """The device works inside the block; the shadow device counts transfers.
+
+    Tensors of the shadow device are a subclass, with which the engines for whole batches would not be used: those of
+    real devices are plain tensors.
+    """
+    with shadow_device() if IS_SHADOW else nullcontext() as transfers, MonkeyPatch.context() as patch:
+        patch.setattr(per_record, "_PLAIN_TENSORS", {*per_record._PLAIN_TENSORS, ShadowTensor})
         yield transfers
 
 

@@ -296,6 +296,8 @@ def test_only_runs_with_the_same_task_have_the_same_key():
         config("dyn-d2p", {"lr": 0.1}, 10, batch={"size": 8}),
         config("dyn-d2p", {"lr": 0.1}, 10, model={"name": "mlp"}),
         config("dyn-d2p", {"lr": 0.1}, 10, graph={"name": "ring", "nodes": 5}),
+        config("dyn-d2p", {"lr": 0.1}, 10, device="cuda"),
+        config("dyn-d2p", {"lr": 0.1}, 10, precision="bf16"),
     ]
     assert {task_key(each) for each in same} == {task_key(base)}
     assert task_key(base) not in {task_key(each) for each in others}

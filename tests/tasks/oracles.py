@@ -6,13 +6,26 @@ from torch import Tensor, nn
 from tacit.tasks.layout import Layout
 
 
-def naive_gradient_sum(record_loss, params, x, y, weight, shared, bound=None, norm="l2"):
-    """Σ_b weight_b · factor_b · ∇ℓ_b by autograd, record by record, for `record_loss(vector, x, y)`."""
-    out = torch.zeros_like(params)
+def naive_gradients(record_loss, params, x, y):
+    """∇ℓ_b (n, B, d) by autograd, record by record, for `record_loss(vector, x, y)`."""
+    out = params.new_zeros(*x.shape[:2], params.shape[1])
     for i in range(params.shape[0]):
         for b in range(x.shape[1]):
             vector = params[i].clone().requires_grad_()
-            (g,) = torch.autograd.grad(record_loss(vector, x[i, b], y[i, b]), vector)
+            (out[i, b],) = torch.autograd.grad(record_loss(vector, x[i, b], y[i, b]), vector)
+    return out
+
+
+def naive_gradient_sum(record_loss, params, x, y, weight, shared, bound=None, norm="l2"):
+    """Σ_b weight_b · factor_b · ∇ℓ_b, one record after another."""
+    return naive_clipped_sum(naive_gradients(record_loss, params, x, y), weight, shared, bound, norm)
+
+
+def naive_clipped_sum(gradients, weight, shared, bound=None, norm="l2"):
+    """Σ_b weight_b · factor_b · g_b of gradients (n, B, d), of which the first `shared` columns are clipped."""
+    out = torch.zeros_like(gradients[:, 0]) if gradients.shape[1] else gradients.sum(1)
+    for i, rows in enumerate(gradients):
+        for b, g in enumerate(rows):
             if bound is not None:
                 c = float(bound[i]) if isinstance(bound, Tensor) else bound
                 size = float(g[:shared].abs().sum() if norm.endswith("l1") else (g[:shared] ** 2).sum().sqrt())

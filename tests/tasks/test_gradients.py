@@ -20,7 +20,8 @@ MODELS = {
     "resnet18": ((1, 16, 16), {"width": 8}, ["blocks.0.*"]),
     "vit": ((1, 8, 8), {"width": 8, "depth": 2, "heads": 2}, ["position.*", "blocks.1.*"]),
 }
-ENGINES = ["auto", "stacked", "ghost", "vectorised"]
+ENGINES = ["auto", "stacked", "convolutional", "ghost", "vectorised", "looped"]
+MODELS_OF = {"stacked": {"logistic", "mlp"}, "convolutional": {"cnn"}, "looped": {"logistic", "mlp", "cnn"}}
 CLIPS = [None, "l2", "l1", "smooth", "automatic", "automatic-l1"]
 
 
@@ -51,7 +52,7 @@ def close(found, wanted, tolerance):
 
 
 def applicable(engine, name, norm):
-    return (engine != "stacked" or name in ("logistic", "mlp")) and (engine != "ghost" or not str(norm).endswith("l1"))
+    return name in MODELS_OF.get(engine, MODELS) and (engine != "ghost" or not str(norm).endswith("l1"))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -122,7 +123,7 @@ def test_batch_clip_applies_to_the_shared_part_of_the_sum(name, norm):
     torch.testing.assert_close(found[:, model.shared :], plain[:, model.shared :])
 
 
-@pytest.mark.parametrize("engine", ["auto", "ghost", "vectorised"])
+@pytest.mark.parametrize("engine", ["convolutional", "ghost", "vectorised"])
 def test_block_sizes_do_not_change_the_result(monkeypatch, engine):
     module = build("cnn")
     data = batch(Model(module), (1, 8, 8), 3, size=20)
@@ -130,6 +131,7 @@ def test_block_sizes_do_not_change_the_result(monkeypatch, engine):
         whole = Model(module, engine=engine).gradient_sum(*data, clip)
         monkeypatch.setattr("tacit.tasks.gradients.vectorised.BYTES", 8 * 7 * Model(module).d)
         monkeypatch.setattr("tacit.tasks.gradients.ghost.BYTES", 1)
+        monkeypatch.setattr("tacit.tasks.gradients.convolutional.RECORDS", 7)
         monkeypatch.setattr("tacit.tasks.gradients.summed.RECORDS", 7)
         monkeypatch.setattr("tacit.tasks.gradients.summed.NUMBERS", 1)
         torch.testing.assert_close(Model(module, engine=engine).gradient_sum(*data, clip), whole)
@@ -156,7 +158,7 @@ def test_empty_batches_and_out_argument():
 
 
 def test_nan_stays_visible():
-    for name, engine in [("mlp", "stacked"), ("cnn", "vectorised"), ("cnn", "ghost")]:
+    for name, engine in [("mlp", "stacked"), ("cnn", "convolutional"), ("cnn", "vectorised"), ("cnn", "ghost")]:
         model = Model(build(name), engine=engine)
         params, x, y, weight = batch(model, MODELS[name][0], 2)
         x[0, 0] = float("nan")
@@ -172,8 +174,9 @@ def test_auto_engine_choice():
         return model._gradients.choose(params, x, y, None if norm is None else Clip(1.0, norm))
 
     assert choice("mlp") == choice("logistic", "l1") == choice("mlp", None) == "stacked"
-    assert choice("cnn") == "vectorised"
-    assert choice("cnn", None) == "summed"
+    assert choice("cnn") == choice("cnn", "l1") == choice("cnn", None) == "convolutional"
+    assert choice("vit", width=8, depth=1, heads=2) == "vectorised"
+    assert choice("vit", None, width=8, depth=1, heads=2) == "summed"
     assert choice("resnet10", width=8, size=64) == "ghost"
     assert choice("resnet10", "l1", width=8, size=64) == "vectorised"
 

@@ -59,9 +59,9 @@ MODELS = {
     "mlp": ((6,), lambda: build("mlp", (6,)), ("stacked", "ghost", "vectorised")),
     "saturated": ((3,), lambda: saturated((3,), 100), ("stacked", "ghost", "vectorised")),
     "tiny hidden": ((1,), tiny_hidden, ("stacked", "ghost", "vectorised")),
-    "cnn": ((1, 8, 8), lambda: build("cnn", (1, 8, 8)), ("ghost", "vectorised")),
+    "cnn": ((1, 8, 8), lambda: build("cnn", (1, 8, 8)), ("convolutional", "ghost", "vectorised")),
     "mean pooling": ((2, 32), lambda: mean_pooling((2, 32)), ("ghost", "vectorised")),
-    "pointwise convolution": ((2, 2, 1), pointwise_convolution, ("ghost", "vectorised")),
+    "pointwise convolution": ((2, 2, 1), pointwise_convolution, ("convolutional", "ghost", "vectorised")),
 }
 
 

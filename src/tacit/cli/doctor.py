@@ -42,7 +42,14 @@ def doctor(
 def _device() -> dict[str, Any]:
     import torch
 
-    return {"used": "cpu", "threads": torch.get_num_threads(), "cuda_available": torch.cuda.is_available()}
+    from tacit.device import choose_device
+
+    return {
+        "default": "cpu",
+        "auto": str(choose_device("auto")),
+        "threads": torch.get_num_threads(),
+        "cuda_available": torch.cuda.is_available(),
+    }
 
 
 def _data() -> dict[str, Any]:
@@ -90,8 +97,7 @@ def _print(facts: dict[str, Any]) -> None:
     print_line(f"Tacit {facts['tacit']}, Python {facts['python']}, {facts['platform']}")
     print_line(", ".join(f"{name} {number}" for name, number in facts["libraries"].items()))
     device = facts["device"]
-    cuda = "available, but not used" if device["cuda_available"] else "not available"
-    print_line(f"Device: {device['used']}, threads: {device['threads']} (CUDA is {cuda})")
+    print_line(f'Device: {device["default"]}, threads: {device["threads"]}. device = "auto" is {device["auto"]} here')
     data = facts["data"]
     print_line(f"Data folders: {', '.join(data['folders'])}" if data["error"] is None else f"Data: {data['error']}")
     for name, found in data["found"].items():

@@ -53,7 +53,7 @@ from tacit.privacy.statement import (
 )
 
 if TYPE_CHECKING:
-    from tacit.privacy.device_noise import generator_of
+    from tacit.privacy.device_noise import CPU_GENERATOR, generator_of
     from tacit.privacy.draws import Draw
     from tacit.privacy.noise import Noise
     from tacit.privacy.noise_key import (
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from tacit.privacy.release_journal import ReleaseJournal
 
 __all__ = [
+    "CPU_GENERATOR",
     "FALSE_ALARMS",
     "NOISE_KEY_FILE",
     "NO_PRIVACY",
@@ -160,6 +161,7 @@ __all__ = [
 _NEEDS_TORCH = {
     "Draw": "draws",
     "Noise": "noise",
+    "CPU_GENERATOR": "device_noise",
     "generator_of": "device_noise",
     "ReleaseJournal": "release_journal",
     **dict.fromkeys(["PairSecrets", "RatchetedKeys"], "ratcheted_keys"),

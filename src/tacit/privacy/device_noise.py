@@ -14,9 +14,9 @@ from tacit.privacy.chacha import chacha_words
 
 _SAMPLES = 1 << 24  # of several nodes at once
 BLOCK_WORDS = 4  # words of a block of `Noise.words`
-GENERATORS = {"cpu": "AES in counter mode"}
-"""The generators of random bits by type of device; every other type has `DEVICE_GENERATOR`."""
+CPU_GENERATOR = "AES in counter mode"
 DEVICE_GENERATOR = "ChaCha20"
+"""The generator of random bits for values on any device but the CPU."""
 
 
 def generator_of(device: torch.device) -> str:
@@ -25,7 +25,7 @@ def generator_of(device: torch.device) -> str:
     >>> generator_of(torch.device("cpu")), generator_of(torch.device("cuda", 1))
     ('AES in counter mode', 'ChaCha20')
     """
-    return GENERATORS.get(device.type, DEVICE_GENERATOR)
+    return CPU_GENERATOR if device.type == "cpu" else DEVICE_GENERATOR
 
 
 def device_words(

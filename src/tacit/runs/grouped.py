@@ -19,7 +19,7 @@ Surroundings: TypeAlias = Callable[[], AbstractContextManager[Any]]
 
 MOST_CELLS = 8
 """Cells per group. More are hardly faster, and all that a stopped group has computed is lost."""
-_TASK_SECTIONS = ("seed", "data", "sharding", "task", "model", "batch")
+_TASK_SECTIONS = ("seed", "device", "precision", "data", "sharding", "task", "model", "batch")
 
 
 def task_key(config: Config, parts: UserParts | None = None) -> Hashable | None:

@@ -15,7 +15,7 @@ import torch
 
 from tacit.errors import TacitError
 from tacit.graphs import weights_digest
-from tacit.privacy import Ledger, Noise, declares
+from tacit.privacy import CPU_GENERATOR, Ledger, Noise, declares, generator_of
 from tacit.runs import storage
 from tacit.runs.canonical import canonical_settings, settings_differences, settings_digest
 from tacit.runs.config_sections import PART_SECTIONS
@@ -67,6 +67,7 @@ def record_start(
 def record_run_start(run: Run) -> None:
     """Record how a training run begins."""
     task, hosted = run.task, (int(run.task.nodes[0]), run.task.n)
+    task.ledger.facts.write(generator=generator_of(task.device))
     record_start(
         task.ledger,
         run.config,
@@ -150,6 +151,12 @@ def check_resume(run: Run, folder: Path) -> None:
         hint = ". To continue a run beyond its rounds, use --extend ROUNDS (Python: extend=)" if more else ""
         raise TacitError(f"{folder} contains another run: {'; '.join(changed)}{hint}")
     check_intact(run.task.ledger, ledger)
+    drawn, draws = facts.get("generator", CPU_GENERATOR), generator_of(run.task.device)
+    if drawn != draws:  # steps after the checkpoint would be released again with other noise
+        raise TacitError(
+            f"{folder} has noise from {drawn}, and a run on {run.task.device} draws from {draws}: resume "
+            "it on the kind of device on which it began"
+        )
     inputs = different_inputs(facts["inputs"], input_digests(run))
     if inputs:
         raise TacitError(

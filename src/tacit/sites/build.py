@@ -14,7 +14,7 @@ from tacit.device import choose_device
 from tacit.errors import TacitError
 from tacit.graph_learning import Signals, reserve_signals
 from tacit.graphs import require
-from tacit.privacy import Budget, KeyedPairNoise, Noise, PairPlan, plan
+from tacit.privacy import CPU_GENERATOR, Budget, KeyedPairNoise, Noise, PairPlan, generator_of, plan
 from tacit.runs import (
     Config,
     UserParts,
@@ -88,7 +88,7 @@ def _training_parts(site: SiteConfig, config: Config) -> TrainingParts:
         pairs=None if pairs is None else _described_pairs(site, pairs),
         features=None if data.features is None else data.features.description.digest,
     )
-    run = _run_digest(description, data.x.numpy(), data.y.numpy())
+    run = _run_digest(description, data.x.numpy(), data.y.numpy(), generator=generator_of(choose_device(site.device)))
     secret = None
     if pairs is not None and site.noise_seed is None:
         secret = PairKeyFile.of(site.certificates.pair_key, site.node, pairs, description)
@@ -186,10 +186,12 @@ def _sufficient(budget: Budget | None, rounds: int) -> Budget | None:
     return budget
 
 
-def _run_digest(description: NetworkDescription, *arrays: npt.NDArray[Any]) -> bytes:
-    """Digest of everything that determines the values to which this site adds noise."""
+def _run_digest(description: NetworkDescription, *arrays: npt.NDArray[Any], generator: str = CPU_GENERATOR) -> bytes:
+    """Digest of everything that determines the values to which this site adds noise, and of the noise's generator."""
     digest = hashlib.blake2b(description.digest.encode())
     for array in arrays:
         digest.update(f" {array.shape} {array.dtype} ".encode())
         digest.update(np.ascontiguousarray(array).data)
+    if generator != CPU_GENERATOR:
+        digest.update(generator.encode())
     return digest.digest()

@@ -108,6 +108,7 @@ class LossModel:
         Without dropout and copies, cell s has the sum of `gradient_sum` with params[s] and clips[s], up to rounding.
         """
         self._check_shape(params[0])
+        require_full_products()
         x, weight = self._match_dtype(params, x), weight.to(params.dtype)
         self._check_records_independent(x, y)
         return self._gradients.sum_cells(params, x, y, weight, clips)

@@ -59,6 +59,8 @@ _KNOWN: dict[type[nn.Module], Callable[[Any], bool]] = {
 }
 """Exact types, since a subclass may compute anything, each with the condition under which it is known."""
 
+_PLAIN_TENSORS: set[type] = {Tensor, nn.Parameter}  # a subclass may redefine operations
+
 
 def per_record(kind: type[Kind]) -> type[Kind]:
     """Add a class of this package to the list. Its `forward` must treat each record separately."""
@@ -85,7 +87,7 @@ def _is_known(layer: nn.Module) -> bool:
     if not _names(kind).isdisjoint(vars(layer)):
         return False  # an attribute replaces a method of the class, such as `forward`
     tensors = itertools.chain(layer.parameters(recurse=False), layer.buffers(recurse=False))
-    return all(type(tensor) in (Tensor, nn.Parameter) for tensor in tensors)  # a subclass may redefine operations
+    return all(type(tensor) in _PLAIN_TENSORS for tensor in tensors)
 
 
 @cache

@@ -1,0 +1,90 @@
+"""Every engine, statistic and evaluation computes the same on a device as on the CPU."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from tacit.errors import TacitError
+from tacit.runs import Config, from_config
+from tacit.tasks import Clip, Model
+from tests.devices.under_test import DEVICE, DTYPE, IS_SHADOW, on_device
+from tests.tasks.test_gradients import CLIPS, ENGINES, MODELS, applicable, batch, build
+
+
+def check_same(expected, found):
+    assert found.device == DEVICE
+    torch.testing.assert_close(found.cpu(), expected, rtol=1e-5, atol=1e-6, check_device=False)
+
+
+CASES = [(name, engine) for name in MODELS for engine in [*ENGINES[1:], "summed"] if applicable(engine, name, "l2")]
+ABORT = {("resnet10", "vectorised"), ("resnet18", "vectorised")}  # PyTorch ends the process on the shadow device
+
+
+@pytest.mark.parametrize(("name", "engine"), [case for case in CASES if not (IS_SHADOW and case in ABORT)])
+def test_engines_compute_on_a_device(name, engine):
+    clips = [None] if engine == "summed" else ["l2", *(norm for norm in CLIPS[2:] if applicable(engine, name, norm))]
+    if engine == "looped":
+        clips = ["l2"]
+    data = batch(Model(build(name)), MODELS[name][0], 2, dtype=DTYPE)
+    for norm in clips:
+        clip = None if norm is None else Clip(0.5, norm)
+        expected = Model(build(name), engine=engine).gradient_sum(*data, clip)
+        with on_device():
+            placed = (part.to(DEVICE) for part in data)
+            check_same(expected, Model(build(name), engine=engine).gradient_sum(*placed, clip))
+
+
+def frozen_statistics():
+    module = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, 3))
+    module[1].eval().requires_grad_(False)
+    module[1].running_mean.fill_(0.3)
+    return module
+
+
+def dropout():
+    return nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Dropout(0.4), nn.Linear(6, 3))
+
+
+@pytest.mark.parametrize("make", [frozen_statistics, dropout])
+def test_buffers_and_dropout_masks_are_on_the_device(make):
+    torch.manual_seed(0)
+    module, generator = make(), torch.Generator().manual_seed(1)
+    x, y = torch.randn(2, 5, 4, generator=generator, dtype=DTYPE), torch.zeros(2, 5, dtype=torch.int64)
+    keys = torch.arange(10).view(2, 5) if make is dropout else None
+    weight = torch.ones(2, 5, dtype=DTYPE)
+
+    def gradient(device):
+        model = Model(copy.deepcopy(module))
+        params = model.initial().to(DTYPE).repeat(2, 1).to(device)
+        placed = (None if part is None else part.to(device) for part in (x, y, weight))
+        return model.gradient_sum(params, *placed, Clip(0.5), keys=None if keys is None else keys.to(device))
+
+    expected = gradient(torch.device("cpu"))
+    with on_device():
+        check_same(expected, gradient(DEVICE))
+
+
+def test_a_run_from_a_config_computes_evaluates_and_saves_on_a_device(monkeypatch, tmp_path):
+    """With random copies of images: the choice of the device, the loop, evaluations, checkpoints and the statement."""
+    config = Config.parse(
+        {
+            "rounds": 2,
+            "device": "cuda",
+            "algorithm": {"name": "dyn-d2p", "lr": 0.1, "clip": 1.0},
+            "batch": {"size": 8, "augmentations": 2},
+            "graph": {"nodes": 3},
+            "privacy": {"epsilon": 3.0, "delta": 1e-3},
+        }
+    )
+    monkeypatch.setattr("tacit.runs.build.choose_device", lambda name, rank: DEVICE)
+    with on_device():
+        run = from_config(config, out=tmp_path / "run").go()
+        assert run.models.device == run.task.device == DEVICE
+        text = str(run.privacy)
+    assert len(run.evaluations) > 0
+    assert "ChaCha20" in text
+    monkeypatch.undo()
+    with pytest.raises(TacitError, match="noise from ChaCha20, and a run on cpu draws from AES in counter mode"):
+        from_config(config.model_copy(update={"device": "cpu"}), out=tmp_path / "run", resume=True)
