@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
 import numpy as np
+import pytest
 import torch
-from pytest import MonkeyPatch
 
 from tacit.device import choose_device, has_double
 from tacit.privacy import Noise
@@ -30,7 +30,7 @@ def on_device() -> Iterator[Transfers | None]:
     Tensors of the shadow device are a subclass, with which the engines for whole batches would not be used: those of
     real devices are plain tensors.
     """
-    with shadow_device() if IS_SHADOW else nullcontext() as transfers, MonkeyPatch.context() as patch:
+    with shadow_device() if IS_SHADOW else nullcontext() as transfers, pytest.MonkeyPatch.context() as patch:
         patch.setattr(per_record, "_PLAIN_TENSORS", {*per_record._PLAIN_TENSORS, ShadowTensor})
         yield transfers
 

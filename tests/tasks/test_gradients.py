@@ -171,7 +171,7 @@ def test_auto_engine_choice():
     def choice(name, norm="l2", size=3, **params):
         model = Model(models.build(name, {"inputs": (1, 8, 8), "classes": 4, **params}))
         params, x, y, _ = batch(model, (1, 8, 8), 1, size)
-        return model._gradients.choose(params, x, y, None if norm is None else Clip(1.0, norm))
+        return model._gradients.choice.choose(params, x, y, None if norm is None else Clip(1.0, norm))
 
     assert choice("mlp") == choice("logistic", "l1") == choice("mlp", None) == "stacked"
     assert choice("cnn") == choice("cnn", "l1") == choice("cnn", None) == "convolutional"

@@ -37,7 +37,7 @@ def test_built_in_models_are_known_and_use_the_fastest_engine(name):
         torch.zeros(1, 1, *inputs).expand(1, size, *inputs),
         torch.zeros(1, size).long(),
     )
-    chosen = [model._gradients.choose(params, x, y, clip) for clip in (Clip(1.0), Clip(1.0, "l1"), None)]
+    chosen = [model._gradients.choice.choose(params, x, y, clip) for clip in (Clip(1.0), Clip(1.0, "l1"), None)]
     assert chosen == list(BUILT_IN[name][2:])
 
 
@@ -169,7 +169,7 @@ def test_a_hook_for_all_modules_makes_every_module_unknown():
     module = nn.Linear(4, 3)
     model = Model(module)
     params, x, y = model.initial()[None], torch.zeros(1, 5, 4), torch.zeros(1, 5).long()
-    assert model._gradients.choose(params, x, y, Clip(1.0)) == "stacked"
+    assert model._gradients.choice.choose(params, x, y, Clip(1.0)) == "stacked"
     for register in (
         nn.modules.module.register_module_forward_hook,
         nn.modules.module.register_module_forward_pre_hook,
@@ -178,7 +178,7 @@ def test_a_hook_for_all_modules_makes_every_module_unknown():
         handle = register(noop)
         try:
             assert not is_per_record(module)
-            assert model._gradients.choose(params, x, y, Clip(1.0)) == "vectorised"
+            assert model._gradients.choice.choose(params, x, y, Clip(1.0)) == "vectorised"
         finally:
             handle.remove()
     assert is_per_record(module)

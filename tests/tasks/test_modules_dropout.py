@@ -128,7 +128,7 @@ def test_dropout_inside_sequence_layers(name):
     model, looped = Model(module), Model(module, engine="looped")
     params = model.initial()[None]
     x, y, weight = torch.randn(1, 5, 6, 4).double(), torch.arange(5)[None] % 3, torch.ones(1, 5).double()
-    assert model._gradients.choose(params, x, y, Clip(0.3)) == "vectorised"
+    assert model._gradients.choice.choose(params, x, y, Clip(0.3)) == "vectorised"
     found = model.gradient_sum(params, x, y, weight, Clip(0.3), keys=keys(count=5))
     alone = [
         looped.gradient_sum(

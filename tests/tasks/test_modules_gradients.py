@@ -140,7 +140,7 @@ def test_a_module_with_forward_is_never_run_on_a_batch():
     extreme = x.clone()
     extreme[0, 3] = 100.0
     params = model.initial()[None]
-    assert model._gradients.choose(params, x, y, clip) == "vectorised"
+    assert model._gradients.choice.choose(params, x, y, clip) == "vectorised"
     before, after = (model.gradient_sum(params, records, y, weight, clip) for records in (x, extreme))
     assert (after - before).norm() <= 2 * clip.bound
     torch.testing.assert_close(

@@ -28,7 +28,7 @@ def in_bf16(name, engine="auto"):
 
 @pytest.mark.parametrize(("name", "engine", "norm"), CASES)
 def test_the_clipped_gradient_of_a_record_is_within_the_bound(name, engine, norm):
-    """One record per node, so the sum is its contribution. Norms of coarse gradients would exceed the bound by 0.4 %."""
+    """One record per node: the sum is its contribution. Norms of coarse gradients would exceed the bound by 0.4 %."""
     model = in_bf16(name, engine)
     nodes = 20 if name in ("logistic", "mlp", "cnn") else 3
     params, x, y, _ = batch(model, MODELS[name][0], nodes, 1, torch.float32)

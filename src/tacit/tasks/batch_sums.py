@@ -38,7 +38,7 @@ class GradientPoint:
         return plain and self.params.shape == other.params.shape and _kind(self.clip) == _kind(other.clip)
 
 
-class Batch(NamedTuple):
+class DrawnRecords(NamedTuple):
     """The drawn records of some nodes.
 
     Attributes:
@@ -54,14 +54,14 @@ class Batch(NamedTuple):
     masks: Tensor | None
     copies: int
 
-    def of_record(self, node: int, record: int) -> Batch:
+    def of_record(self, node: int, record: int) -> DrawnRecords:
         """Return the batch of one record of one node, with weight 1."""
         i, k = slice(node, node + 1), slice(record, record + 1)
         masks = None if self.masks is None else self.masks[i, k]
-        return Batch(self.x[i, k], self.y[i, k], torch.ones_like(self.weight[i, k]), masks, self.copies)
+        return DrawnRecords(self.x[i, k], self.y[i, k], torch.ones_like(self.weight[i, k]), masks, self.copies)
 
 
-def write_sums(model: Model, points: Sequence[GradientPoint], batch: Batch, outs: Sequence[Tensor]) -> None:
+def write_sums(model: Model, points: Sequence[GradientPoint], batch: DrawnRecords, outs: Sequence[Tensor]) -> None:
     """Write Σ_b weight_b ∇ℓ_b, clipped, at each point into its tensor of `outs` (n, d).
 
     A record whose clipped gradient is not finite, or for which the model raises an error, counts as 0, which is
@@ -87,7 +87,7 @@ def _stacks(points: Sequence[GradientPoint]) -> Iterator[list[int]]:
         yield stack
 
 
-def _write_together(model: Model, points: Sequence[GradientPoint], batch: Batch, outs: Sequence[Tensor]) -> bool:
+def _write_together(model: Model, points: Sequence[GradientPoint], batch: DrawnRecords, outs: Sequence[Tensor]) -> bool:
     """Write the sums of all points with one call; return False if it does not support them."""
     if batch.copies > 1 or batch.masks is not None or not model.stacks_cells(batch.x):
         return False
@@ -102,7 +102,7 @@ def _write_together(model: Model, points: Sequence[GradientPoint], batch: Batch,
     return True
 
 
-def _write_alone(model: Model, point: GradientPoint, batch: Batch, out: Tensor) -> None:
+def _write_alone(model: Model, point: GradientPoint, batch: DrawnRecords, out: Tensor) -> None:
     x, y, weight, masks, copies = batch
     try:
         model.gradient_sum(point.params, x, y, weight, point.clip, out, point.before, masks, copies)
@@ -115,7 +115,7 @@ def _write_alone(model: Model, point: GradientPoint, batch: Batch, out: Tensor) 
         _replace_infinite(model, point, batch, out)
 
 
-def _replace_infinite(model: Model, point: GradientPoint, batch: Batch, out: Tensor) -> None:
+def _replace_infinite(model: Model, point: GradientPoint, batch: DrawnRecords, out: Tensor) -> None:
     """Compute the rows of a bounded sum that are not finite again, one record at a time."""
     if point.clip is None or bool(out.sum().isfinite()):
         return
@@ -123,7 +123,7 @@ def _replace_infinite(model: Model, point: GradientPoint, batch: Batch, out: Ten
         out[node] = _sum_of_finite(model, point, batch, node)
 
 
-def _sum_of_finite(model: Model, point: GradientPoint, batch: Batch, node: int) -> Tensor:
+def _sum_of_finite(model: Model, point: GradientPoint, batch: DrawnRecords, node: int) -> Tensor:
     """Return one node's sum (d,), one record at a time, without records whose own clipped gradient is not finite.
 
     What a record contributes depends on this record and on the parameters only. A batch that is clipped as a whole
@@ -143,7 +143,7 @@ def _sum_of_finite(model: Model, point: GradientPoint, batch: Batch, node: int) 
     return total[0]
 
 
-def _accepts_zeros(model: Model, point: GradientPoint, batch: Batch) -> bool:
+def _accepts_zeros(model: Model, point: GradientPoint, batch: DrawnRecords) -> bool:
     """Whether the model has a gradient for a record of zeros. If not, an error has nothing to do with records."""
     zeros, labels = torch.zeros_like(batch.x[:, :1]), torch.zeros_like(batch.y[:, :1])
     one = point.params.new_ones(labels.shape[:2])

@@ -16,7 +16,7 @@ from tacit.errors import TacitError
 from tacit.privacy import Draw, Noise
 from tacit.tasks.augmentation import Augmentation
 from tacit.tasks.batch_loader import BatchLoader
-from tacit.tasks.batch_sums import Batch, GradientPoint, write_sums
+from tacit.tasks.batch_sums import DrawnRecords, GradientPoint, write_sums
 from tacit.tasks.clip import Clip
 from tacit.tasks.data import Dataset, Ranges, with_ranges
 from tacit.tasks.model import Model
@@ -101,7 +101,7 @@ class Records:
         for rows, x, y in self._loader.batches(drawn, distinct):
             masks = None if keys is None else keys[rows, : y.shape[1]]
             x, copies = self._copied(x, copy_keys, rows)
-            batch = Batch(x, y, weights[rows, : y.shape[1]], masks, copies)
+            batch = DrawnRecords(x, y, weights[rows, : y.shape[1]], masks, copies)
             write_sums(self._model, [point.of_nodes(rows) for point in points], batch, [out[rows] for out in values])
         if self._model.weight_decay:  # depends on no record, so it is not clipped
             for point, value in zip(points, values, strict=True):

@@ -109,8 +109,8 @@ class Task(TaskFacts):
         same = partial(Task, batch=batch, sampling=sampling, relation=relation, epochs=epochs, dtype=dtype)
         also: dict[str, Any] = {"weighting": weighting, "clipping": clipping, "augmentation": augmentation}
         self._with_same_settings = partial(same, repeats=repeats, device=device, precision=precision, **also)
-        self.n, self.d = len(shards), model.d  # the numbers of hosted nodes and of parameters
-        self.network_sizes, self.weighting = self.sizes if network_sizes is None else network_sizes, weighting
+        self.n, self.d, self.weighting = len(shards), model.d, weighting  # the numbers of nodes and of parameters
+        self.network_sizes = self.sizes if network_sizes is None else network_sizes
         node_weights(weighting, self.nodes, self.network_sizes)  # raises now if they are not known
         self._new_sampler = partial(Sampler, batch=batch, kind=sampling, relation=relation, epochs=epochs)
         self.sampler = self._new_sampler(self.sizes, nodes=self.nodes, noise=self.noise)
@@ -184,7 +184,8 @@ class Task(TaskFacts):
     ) -> Bounded:
         """Return each node's mean gradient over the records of one draw, times its weight.
 
-        The sum is divided by the *expected* batch size, which is public. The actual size depends on the records.
+        The bounded columns are its `value`, the other columns `local`. The sum is divided by the *expected* batch size,
+        which is public. The actual size depends on the records.
 
         Args:
             params: The nodes' parameters (n, d).
@@ -193,9 +194,6 @@ class Task(TaskFacts):
             purpose: What the gradient is for, as the ledger records it.
             before: Earlier parameters (n, d). If given, the difference of each record's gradients at `params` and at
                 `before` is clipped and averaged.
-
-        Returns:
-            The gradients of the bounded columns as `value`, those of the other columns as `local`.
         """
         clip = used_clip(self.clipping, clip, differences=before is not None)
         point = GradientPoint(params, clip, before)
@@ -224,10 +222,9 @@ class Task(TaskFacts):
         return bounded_total(statistic, self.data, self.shards, *how, self.device)
 
     def limit_smoothness(self, smoothness: float) -> bool:
-        """Make every record's loss `smoothness`-smooth, up to rounding, by scaling down longer records, each by itself.
+        """Scale down longer records, each by itself, so that losses are `smoothness`-smooth, up to rounding.
 
-        Returns:
-            Whether this is enforced. It is not if the model's smoothness is unknown; it is then an assumption.
+        Return whether this is enforced. If the model's smoothness is unknown, it is an assumption.
         """
         longest = self.model.longest_input(smoothness)
         if longest is None:
@@ -242,8 +239,8 @@ class Task(TaskFacts):
 
     def full_gradient(self, params: Tensor) -> Tensor:
         """Return ∇f_i (n, d) over all records at one parameter vector (d,): a measurement, without protection."""
-        drawn = self._records.all_of_each_node(self.dtype)
-        return self.weighted(self._records.gradient_sum(params.to(self.device).repeat(self.n, 1), drawn, None))
+        every, drawn = params.to(self.device).repeat(self.n, 1), self._records.all_of_each_node(self.dtype)
+        return self.weighted(self._records.gradient_sum(every, drawn, None))
 
     def evaluate(self, params: Tensor) -> Metrics:
         """Return loss and accuracy of one model (d,) on the test set. Only classifiers have an accuracy; else NaN."""
