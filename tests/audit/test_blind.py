@@ -12,7 +12,8 @@ from tacit.graph_learning import PPGL
 from tacit.privacy import Noise
 from tacit.runs import Batch, Config, PrivacyTarget
 from tacit.tasks import Clip
-from tacit.tasks.gradients import ghost, stacked, vectorised
+from tacit.tasks.gradients import ghost, vectorised
+from tacit.tasks.gradients.stacked import Chain
 from tests.audit.test_audit import config
 
 REAL = Noise.gaussian_
@@ -49,11 +50,19 @@ def test_missing_noise_on_pairs_of_vertices_is_found(monkeypatch):
     assert not audit_graph_learner(PPGL(), epsilon=2.0, trials=1200, rounds=2).holds
 
 
-@pytest.mark.parametrize("module", [stacked, ghost, vectorised], ids=lambda module: module.__name__.rpartition(".")[2])
+@pytest.mark.parametrize(
+    ("name", "owner", "function"),
+    [
+        ("stacked", Chain, "gradient_sums"),
+        ("ghost", ghost, "gradient_sum"),
+        ("vectorised", vectorised, "gradient_sum"),
+    ],
+    ids=["stacked", "ghost", "vectorised"],
+)
 @pytest.mark.parametrize("factor", [1.0, 3.0])
-def test_a_wrong_clip_bound_is_found_in_every_engine(monkeypatch, module, factor):
+def test_a_wrong_clip_bound_is_found_in_every_engine(monkeypatch, name, owner, function, factor):
     """Three times the bound is reported as broken in each engine; the right bound is not."""
-    real = module.gradient_sum
+    real = getattr(owner, function)
 
     def wrong(each):
         # The ghost engine is tried first with a smooth clip. The trial would find the mistake and refuse the engine.
@@ -62,8 +71,7 @@ def test_a_wrong_clip_bound_is_found_in_every_engine(monkeypatch, module, factor
     def gradient_sum(*args):
         return real(*(replace(each, bound=factor * each.bound) if wrong(each) else each for each in args))
 
-    monkeypatch.setattr(module, "gradient_sum", gradient_sum)
-    name = module.__name__.rpartition(".")[2]
+    monkeypatch.setattr(owner, function, gradient_sum)
     target = PrivacyTarget(epsilon=2.0, delta=1e-5)
     found = audit_algorithm(const_d2p().with_rounds(2), Batch(size=None), 2, trials=1200, privacy=target, engine=name)
     assert found.holds == (factor == 1.0)

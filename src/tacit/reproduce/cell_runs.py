@@ -37,10 +37,11 @@ def run_cells(cells: Sequence[ExperimentCell], folder: Path, jobs: int = 1) -> d
     return run_saved(run_cell, by_key, folder, jobs, is_complete=_is_complete, describe=_describe, group=_group)
 
 
-def run_cell(cell: ExperimentCell, member: Cell) -> Result:
-    """Run one cell, as a member of a group. A run that fails, because it diverges for example, is a result too."""
+def run_cell(cell: ExperimentCell, member: Cell | None = None) -> Result:
+    """Run one cell, alone or as a member of a group. A run that fails, because it diverges for example, is a result too."""
     if isinstance(cell.config, GraphStudy):
         return {"title": cell.title, **measure_study(cell.config)}
+    member = member or Cell()
     data = _data(cell.config.data.model_dump_json(), batch_relation(cell.config.batch), cell.held_out)
     run = from_config(cell.config, UserParts(data=data))
     member.join(run)
