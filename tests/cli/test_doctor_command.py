@@ -45,5 +45,5 @@ def test_extras_name_the_packages_that_are_missing(monkeypatch, tacit):
 
 def test_every_data_set_with_files_is_known():
     own_files = {"csv", "npz", "parquet"}
-    included = {"digits", "synthetic-logistic"}
+    included = {"digits", "hospital", "synthetic-logistic"}
     assert {name.split()[0] for name in published_files()} == set(datasets) - own_files - included

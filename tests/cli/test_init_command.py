@@ -66,7 +66,7 @@ def test_every_key_of_the_template_can_be_set():
         assert section in table, section
         keys = getattr(field.annotation, "model_fields", {})
         assert set(keys) <= set(table[section]) if isinstance(table[section], dict) else not keys
-    own = {"name": None, "recipe": None, "privacy": Config.parse(table).privacy}
+    own = {"name": None, "recipe": None, "device": "cpu", "privacy": Config.parse(table).privacy}  # examples
     expected = resolved_config(Config.parse(EXAMPLE_CONFIG))
     assert resolved_config(Config.parse(table)).model_copy(update=own) == expected.model_copy(update=own)
 

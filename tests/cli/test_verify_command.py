@@ -108,7 +108,13 @@ def test_config_of_a_default_run_has_every_parameter(tacit, tmp_path):
     import tomllib
 
     saved = tomllib.loads((tmp_path / "runs/example/config.toml").read_text())
-    assert saved["algorithm"] == {"name": "const-d2p", "lr": 0.1, "clip": 1.0, "local": "private"}
+    assert saved["algorithm"] == {
+        "name": "const-d2p",
+        "lr": 0.1,
+        "clip": 1.0,
+        "clip_per": "record",
+        "local": "private",
+    }
     assert saved["data"] == {"name": "digits", "normalise": "none"}
     assert saved["graph"]["drop_links"] == 0
     assert saved["model"] == {"name": "logistic", "biases": True, "weight_decay": 0.0}

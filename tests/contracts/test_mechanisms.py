@@ -66,6 +66,7 @@ class WatchedNoise:
     def __init__(self, ledger, *, failing=False):
         self._noise, self._ledger, self._failing = Noise.from_seed(0), ledger, failing
         self.recorded = []
+        self.simulated = self._noise.simulated  # not a draw
 
     def __getattr__(self, name):
         self.recorded.append(len(self._ledger))
