@@ -1,6 +1,7 @@
 """Plans: expectations come from stored measurements and public facts, never from records."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from tacit.errors import TacitError
 from tacit.plans import Measurement, MethodPlan, expected_accuracy, measurements, plan_training
+from tacit.privacy import epsilon_to_mu
 from tacit.runs import RECIPES, Config, PublicFacts, from_config
 from tacit.tasks.features import FeatureMap
 
@@ -80,6 +82,22 @@ def test_the_command_prints_costs_and_spends_nothing(tacit):
     assert first["rounds"] == 30
     assert first["bytes_per_node"] == from_config(made).go().network.traffic.bytes / 4
     assert first["mean_noise"] == pytest.approx(first["noise_multiplier"] / 2, rel=0.05)
+
+
+@pytest.mark.parametrize("noise", ["independent", "paired"])
+def test_the_noise_is_that_of_the_gradients_and_not_of_the_statistics(noise):
+    """With a share of 0.97 of μ², 30 full batches have the multiplier √30 / (√0.97 μ). The noise of pairs cancels."""
+    privacy = {"epsilon": 1.0, "delta": 1e-4, "noise": noise}
+    table = {"algorithm": "auto", "graph": {"nodes": 4}, "privacy": privacy, "sharding": {"name": "iid"}}
+    (made,) = plan_training(Config.parse(table), methods=("auto",)).methods
+    run = from_config(Config.parse(table))
+    assert run.config["privacy"]["shares"] == {"mean": 0.03, "gradients": 0.97}
+    single = math.sqrt(30 / 0.97) / epsilon_to_mu(1.0, 1e-4)
+    assert made.noise_multiplier == pytest.approx(single, rel=0.02)
+    if noise == "independent":
+        assert made.mean_noise == pytest.approx(single / 2, rel=0.02)
+    else:  # 4 nodes, of which 1 colludes: 1.7 times less noise at most
+        assert single / 2 / math.sqrt(3) <= made.mean_noise < 0.75 * single / 2
 
 
 def test_wrong_input_is_one_sentence(tacit):

@@ -8,9 +8,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tacit.errors import TacitError, unknown
 from tacit.plans.measured import Expectation, expected_accuracy
-from tacit.privacy import plan as planned_releases
+from tacit.privacy import Paired
 from tacit.runs import (
     AUTO,
     Config,
@@ -40,9 +42,10 @@ class MethodPlan:
 
     Attributes:
         method: The recipe, or the name of the algorithm.
-        noise_multiplier: Standard deviation of the noise of a release divided by its sensitivity; largest node.
+        noise_multiplier: Standard deviation of the noise of the first release of round 0 divided by its sensitivity;
+            largest node. With paired noise: that of independent noise with the same protection.
         mean_noise: Standard deviation of the noise in the mean over the network, per parameter, relative to the
-            sensitivity of one node.
+            sensitivity of one node, for the same release.
         rounds: Rounds of the run.
         bytes_per_node: What a node sends in the whole run, from a trial of three rounds.
         seconds_per_node: Computation per node, from the same trial on this machine.
@@ -185,11 +188,17 @@ def synthetic_like(data: Dataset, synthetic: Dataset) -> Dataset:
 
 
 def _noise(run: Run) -> tuple[float, float]:
-    """Return the largest noise multiplier of the first round, and the relative noise of the mean over the network."""
+    """Return the largest noise multiplier of the first round, and the relative noise of the mean over the network.
+
+    Statistics before round 0 have noise of their own. The noise that pairs of nodes share cancels in the mean.
+    """
     privacy = run.algorithm.privacy
     sampling = privacy.sampling(run.task.without_records(gradients=False))
-    multipliers = planned_releases(privacy, run.rounds, sampling, run.task.nodes)[0].multipliers
-    return float(multipliers.max()), math.sqrt(float((multipliers**2).sum())) / len(multipliers)
+    release = next(iter(privacy.releases(0, run.task.nodes, sampling)))
+    mechanism, own = release.mechanism, release.multipliers
+    if isinstance(mechanism, Paired):
+        own = mechanism.own / (mechanism.sensitivity * mechanism.plan.sensitivity)
+    return float(release.multipliers.max()), float(np.linalg.norm(own)) / len(own)
 
 
 def plan_config(source: str, settings: Mapping[str, Any]) -> Config:
