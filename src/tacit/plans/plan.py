@@ -18,11 +18,13 @@ from tacit.runs import (
     Config,
     PublicFacts,
     Run,
+    Shards,
     UserParts,
     apply_recipe,
     batch_relation,
     build_data,
     build_graph,
+    build_shards,
     default_colluders,
     from_config,
     read_toml,
@@ -116,7 +118,8 @@ def plan_training(config: Config, methods: tuple[str, ...] = METHODS) -> Trainin
     """Return what each method would cost and reach with the data of a config. Nothing is released.
 
     Privacy:
-        The records are used for public facts only: shape, kind of target and number. Noise is planned, and trials run
+        The records are used for public facts only: shape, kind of target and number (of each node, if a column decides
+        on the node). Noise is planned, and trials run
         on synthetic records. If the classes are not declared, their number is learnt from the records, and the plan
         states that it depends on them.
 
@@ -151,11 +154,12 @@ def _plan_method(
     try:
         chosen = Config.parse({**table, "algorithm": own, "noise": "simulated"})
         full, _ = apply_recipe(chosen, UserParts(data=data))
-        run = from_config(full, UserParts(data=synthetic_like(data, synthetic)))
+        shards = _column_shards(full, data)
+        run = from_config(full, UserParts(data=synthetic_like(data, synthetic), sharding=shards))
         multiplier, mean = _noise(run)
         trial = from_config(
             full.model_copy(update={"rounds": _TRIAL_ROUNDS, "evaluate_every": 1}),
-            UserParts(data=run.task.data),
+            UserParts(data=run.task.data, sharding=shards),
         ).go()
     except TacitError as error:
         return MethodPlan(method, refused=str(error)), {}
@@ -171,6 +175,16 @@ def _plan_method(
         expected_accuracy(facts, data.name, name, float(goal.epsilon or 0.0), nodes, colluders),
     )
     return plan, full.as_dict()
+
+
+def _column_shards(config: Config, data: Dataset) -> Shards | None:
+    """Return the shards of nodes that are categories of a column, which synthetic records do not have; else None.
+
+    Only the number of records of each node has an influence, and it is public.
+    """
+    if config.sharding.name != "column":
+        return None
+    return build_shards(config.sharding, data, build_graph(config.graph).nodes, config.seed)
 
 
 def _whole_run(trial: Run, column: str, rounds: int) -> float:
