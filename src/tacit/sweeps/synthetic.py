@@ -55,7 +55,8 @@ def _centres(target: Target, y: Tensor, directions: Tensor) -> Tensor:
     if target.kind == "class":
         return directions[y]
     if target.kind == "labels":
-        return torch.tensordot(y, directions, dims=1)
+        summed: Tensor = torch.tensordot(y, directions, dims=1)
+        return summed
     scaled = y / max(1.0, float(y.abs().max()))  # counts are in their own unit
     centres: Tensor = scaled.view(-1, *[1] * (directions.dim() - 1)) * directions
     return centres
