@@ -44,6 +44,16 @@ def test_hyperparameters_are_the_keys_of_the_config(tmp_path):
     assert (tmp_path / "run/config.toml").read_text() == (tmp_path / "other/config.toml").read_text()
 
 
+def test_clipping_and_copies_of_images_are_arguments():
+    given = {"clipping": "automatic", "augmentations": 2, "augment": ["flip"]}
+    run = tacit.train("cnn", algorithm="const-d2p", lr=0.3, epsilon=2.0, rounds=2, nodes=4, batch=8, **given)
+    table = {**run.config, "batch": {"size": 8, **given}}
+    assert run.task.clipping == "automatic"
+    assert torch.equal(run.models, from_config(Config.parse(table)).go().models)
+    with refused("augment = .*Input should be a list of flip, shift|augment"):
+        tacit.train("cnn", augmentations=2, augment=["turn"])
+
+
 @pytest.mark.parametrize("name", list(algorithms))
 def test_every_hyperparameter_of_every_algorithm_is_a_keyword(name):
     with refused(f'unknown hyperparameter "not_a_hyperparameter" of {name}; available') as refusal:

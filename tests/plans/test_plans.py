@@ -1,6 +1,7 @@
 """Plans: expectations come from stored measurements and public facts, never from records."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from tacit.errors import TacitError
 from tacit.plans import Measurement, MethodPlan, expected_accuracy, measurements, plan_training
+from tacit.privacy import epsilon_to_mu
 from tacit.runs import RECIPES, Config, PublicFacts, from_config
 from tacit.tasks.features import FeatureMap
 
@@ -35,6 +37,7 @@ def test_nothing_is_invented():
     assert expected_accuracy(pictures, "b", "m", 1.0, 10, known=[LOW]) is None
     other = expected_accuracy(FACTS, "b", "m", 1.0, 10, known=[LOW, replace(HIGH, data="c")])
     assert (other.accuracy, other.source.split(",")[0]) == (0.6, "measured on other data of the same kind: a")
+    assert other.source.endswith("3 seeds; the trivial predictor reaches 50.0 % there")
 
 
 def test_measurements_with_other_numbers_of_classes_state_nothing():
@@ -80,6 +83,57 @@ def test_the_command_prints_costs_and_spends_nothing(tacit):
     assert first["rounds"] == 30
     assert first["bytes_per_node"] == from_config(made).go().network.traffic.bytes / 4
     assert first["mean_noise"] == pytest.approx(first["noise_multiplier"] / 2, rel=0.05)
+
+
+@pytest.mark.parametrize("noise", ["independent", "paired"])
+def test_the_noise_is_that_of_the_gradients_and_not_of_the_statistics(noise):
+    """With a share of 0.97 of μ², 30 full batches have the multiplier √30 / (√0.97 μ). The noise of pairs cancels."""
+    privacy = {"epsilon": 1.0, "delta": 1e-4, "noise": noise}
+    table = {"algorithm": "auto", "graph": {"nodes": 4}, "privacy": privacy, "sharding": {"name": "iid"}}
+    (made,) = plan_training(Config.parse(table), methods=("auto",)).methods
+    run = from_config(Config.parse(table))
+    assert run.config["privacy"]["shares"] == {"mean": 0.03, "gradients": 0.97}
+    single = math.sqrt(30 / 0.97) / epsilon_to_mu(1.0, 1e-4)
+    assert made.noise_multiplier == pytest.approx(single, rel=0.02)
+    if noise == "independent":
+        assert made.mean_noise == pytest.approx(single / 2, rel=0.02)
+    else:  # 4 nodes, of which 1 colludes: 1.7 times less noise at most
+        assert single / 2 / math.sqrt(3) <= made.mean_noise < 0.75 * single / 2
+
+
+COLUMNS = {"ward": {"categories": ["a", "b"]}, "age": {"range": [0, 110]}}
+
+
+@pytest.mark.parametrize(
+    ("declared", "recipe"), [({"label": ["no", "yes"]}, "vectors-2"), ({"target": [0, 60]}, "values-1")]
+)
+def test_tables_whose_nodes_are_departments_are_planned(tmp_path, declared, recipe):
+    cells = declared.get("label", [3, 5])
+    lines = ["ward,age,y", *(f"{'a' if k % 4 else 'b'},{k % 90},{cells[k % 2]}" for k in range(400))]
+    (tmp_path / "own.csv").write_text("\n".join(lines) + "\n")
+    columns = {**COLUMNS, "y": declared}
+    table = {
+        "data": {"name": "csv", "path": str(tmp_path / "own.csv"), "columns": columns},
+        "sharding": {"name": "column", "column": "ward"},
+        "graph": {"name": "complete", "nodes": 2},
+        "privacy": {"epsilon": 2.0, "delta": 1e-3},
+        "batch": {"size": 16},
+    }
+    found = plan_training(Config.parse(table), methods=("auto", "dp-sgd"))
+    assert [each.method for each in found.methods] == [recipe, "dp-sgd"]
+    assert all(each.refused is None and each.bytes_per_node > 0 for each in found.methods)
+    # Batches of 16 protect the records of the smaller department less.
+    run = from_config(Config.parse({**table, "algorithm": "dp-sgd"}))
+    first = next(iter(run.algorithm.privacy.releases(0, run.task.nodes, run.task.sampling)))
+    assert found.methods[1].noise_multiplier == pytest.approx(float(first.multipliers.max()))
+    assert first.multipliers[1] > 1.2 * first.multipliers[0]
+
+
+def test_a_file_of_a_table_is_refused_with_the_way_to_a_config(tacit):
+    Path("own.csv").write_text("age,y\n30,no\n")
+    ended = tacit("plan", "own.csv", "--epsilon", "1")
+    assert ended.code == 2
+    assert ended.err.endswith("`tacit inspect own.csv --out draft.toml` drafts a config for `tacit plan`\n")
 
 
 def test_wrong_input_is_one_sentence(tacit):

@@ -14,6 +14,7 @@ from tacit.graphs import graphs
 from tacit.reports import ReportPage, RunRecord, render_run_page, write_run_page
 from tacit.reports.graph_layout import MAX_NODES, graph_layout
 from tacit.reports.run_page import different_settings, node_summary, node_table
+from tacit.runs import Config, from_config
 from tests.runs.cases import interrupt_after, small
 
 
@@ -60,6 +61,13 @@ def test_page_shows_start_end_software_and_extensions(finished, tmp_path):
         assert text in html, text
     both = write_run_page([folder, finished["plain"]], tmp_path / "both.html").read_text()
     assert both.count("<dt>Verified</dt>") == 2
+
+
+def test_the_recipe_of_a_run_is_named(tmp_path):
+    table = {"algorithm": "auto", "rounds": 1, "graph": {"nodes": 4}, "privacy": {"epsilon": 3.0, "delta": 1e-3}}
+    from_config(Config.parse(table), out=tmp_path / "run", observers=[ReportPage()]).go()
+    html = (tmp_path / "run/report.html").read_text()
+    assert "vectors-2 (softmax regression on records of unit norm" in html
 
 
 def test_numbers_of_the_nodes_add_up_to_those_of_the_run(changing):

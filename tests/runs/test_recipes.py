@@ -146,6 +146,20 @@ def test_features_belong_to_the_model_of_the_recipe():
     assert apply_recipe(Config.parse(AUTO), UserParts(data=data, model=module))[1].data.inputs == data.inputs
 
 
+def test_tokens_have_a_recipe_if_features_turn_them_into_numbers():
+    rng = np.random.default_rng(0)
+    tokens = Dataset.from_arrays(rng.integers(0, 9, (80, 5)), np.arange(80) % 2, labels=[0, 1], tokens=True)
+
+    def counts(record):
+        return torch.bincount(record, minlength=9).float()
+
+    run = tacit.train("logistic", tokens, features=[counts], algorithm="auto", nodes=3, rounds=2, epsilon=3.0)
+    assert run.config["recipe"] == "vectors-2"
+    assert run.task.data.inputs == (9,)
+    with pytest.raises(TacitError, match=r"no recipe is for tokens of shape \(5,\) .*: name a method \(tacit list\)"):
+        tacit.train("logistic", tokens, algorithm="auto", nodes=3, epsilon=3.0)
+
+
 def test_a_run_names_its_recipe_and_can_be_verified_and_repeated(tmp_path):
     config = Config.parse({**AUTO, "rounds": 2, "graph": {"nodes": 4}})
     run = from_config(config, out=tmp_path / "run").go()

@@ -27,6 +27,34 @@ def test_synthetic_records_depend_on_public_facts_only():
     assert (made[0].inputs, len(made[0].y), made[0].classes) == ((3,), 40, 2)
 
 
+@pytest.mark.parametrize(
+    "target",
+    [Target("number", range=(0.0, 60.0)), Target("count", range=(2.0, 20.0)), Target("labels", ("a", "b", "c"))],
+    ids=lambda target: target.kind,
+)
+def test_synthetic_records_have_targets_of_the_same_kind(target):
+    values = torch.ones(40, 3) if target.kind == "labels" else target.encode(torch.full((40,), 5.0))
+    x = torch.rand(40, 4, generator=torch.Generator().manual_seed(0))
+    made = synthetic_records(Dataset("a", x, values, x[:9], values[:9], target))
+    assert (made.target, len(made.y), made.inputs) == (target, 40, (4,))
+    assert len(made.y.unique()) > 1
+    assert 0.3 < float(made.x.mean()) < 0.7
+    # The records say something about the targets.
+    y = (made.y if target.kind == "labels" else made.y[:, None]) - made.y.mean(0)
+    assert float((made.x - made.x.mean(0)).T.matmul(y).abs().max()) / 40 > 0.03 * float(y.std())
+
+
+def test_numbers_are_tuned_on_synthetic_records(tmp_path):
+    x = np.random.default_rng(0).random((200, 4)).astype(np.float32)
+    np.savez(tmp_path / "own.npz", x=x, y=30 * x[:, 0], x_test=x[:20], y_test=30 * x[:20, 0])
+    own = {**SMALL, "data": {"name": "npz", "path": str(tmp_path / "own.npz"), "target": [0, 60]}}
+    found = tune(Config.parse(own), GRID, out=tmp_path / "out", synthetic=True)
+    assert found.found.metric.name == "rmse"
+    y = np.load(tmp_path / "out" / "synthetic.npz")["y"]
+    assert (y >= 0).all()
+    assert 30 < y.max() <= 60
+
+
 @pytest.mark.parametrize("way", ["synthetic", "charge"])
 def test_the_result_states_which_records_were_used(tmp_path, way):
     found = tune(Config.parse(SMALL), GRID, out=tmp_path, **{way: True})
@@ -51,6 +79,9 @@ def test_public_records_are_trained_on(tmp_path):
     own = {**SMALL, "data": {"name": "npz", "path": str(tmp_path / "own.npz"), "labels": [0, 1]}}
     found = tune(Config.parse(own), GRID, out=tmp_path / "out", public=str(tmp_path / "public.npz"))
     assert found.tuned_on == "public"
+    assert (
+        "which was declared public, in 2 runs. If it has no record of the config's data, the tuning" in found.sentence
+    )
     assert found.found.best.data.parameters["path"].endswith("public.npz")
     assert Config.load(tmp_path / "out" / "best.toml").data.parameters["path"].endswith("own.npz")
 
@@ -76,8 +107,8 @@ def test_synthetic_records_need_declared_classes(tmp_path):
 def test_the_records_must_be_chosen(tacit):
     ended = tacit("tune", "--set", "rounds=2")
     assert (ended.code, ended.out) == (2, "")
-    assert "a search needs to know on which records: a public data set" in ended.err
-    with pytest.raises(TacitError, match="on which records"):
+    assert ended.err.startswith("error: set one of public (a public data set or file), synthetic")
+    with pytest.raises(TacitError, match="set one of public"):
         tune(Config(), out=Path("x"), synthetic=True, charge=True)
     assert not Path("x").exists()
 

@@ -94,7 +94,8 @@ class DPNormPrivacy(PrivacyPlan):
         """Δ₂ (n,): how far one record can move a node's w, if all messages that the node receives stay the same.
 
         One step shrinks the distance between two runs by ϱ = γ (|1 − μω| + μL)/(γ + ημE), where ω is the weight decay
-        (clipped gradients are L-Lipschitz too). A record in the step's batch adds at most γ/(γ + ημE) · 2μG/B.
+        (clipping is a projection, so clipped gradients are L-Lipschitz too; normalised ones are not, so automatic
+        clipping is refused). A record in the step's batch adds at most γ/(γ + ημE) · 2μG/B.
 
         - `bound = "contraction"`: a record drawn once in b steps adds up to 1/(1 − ϱᵇ) times that if every round ends
           with an epoch, and 1 + ϱ/(1 − ϱᵇ) times otherwise.
@@ -106,6 +107,11 @@ class DPNormPrivacy(PrivacyPlan):
         A Poisson batch may contain all d_i records and is still divided by B, so L is multiplied by d_i/B there.
         """
         algorithm, smoothness = self.algorithm, self._smoothness()
+        if task.clipping == "automatic":
+            raise TacitError(
+                f"{algorithm.title}: normalised gradients can move two runs apart much faster than clipped ones, so no "
+                'sensitivity is known: remove batch.clipping = "automatic"'
+            )
         degree = graph.out_degrees(0)[task.nodes].astype(np.float64)
         eta = algorithm.eta(degree, graph)
         gamma = 1 + algorithm.alpha * eta

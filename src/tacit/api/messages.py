@@ -11,7 +11,8 @@ from tacit.errors import TacitError
 _PYTHON_FORM = re.compile(r"\b[a-z]+\.[a-z_]+ \(Python: ([^)]*)\)")
 _OTHER_INTERFACES = re.compile(r" \((?:on the command line|in a config)\b[^)]*\)")
 _KEY = re.compile(
-    r"\b(?:privacy\.|algorithm\.|batch\.(?=size|sampling|relation)|data\.(?=labels|features|whiten|rank))([a-z_]+)\b"
+    r"\b(?:privacy\.|algorithm\.|batch\.(?=size|sampling|relation|clipping|augment)"
+    r"|data\.(?=labels|features|whiten|rank))([a-z_]+)\b"
     r"( (?:is|must|has|have|needs?)\b| =)?"
 )
 _ARGUMENTS = {"size": "batch"}  # keys whose argument has another name

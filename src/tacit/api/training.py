@@ -20,7 +20,7 @@ from tacit.errors import TacitError
 from tacit.graphs import Graph
 from tacit.privacy import weak_protection
 from tacit.runs import Batch, Config, Observer, PrivacyTarget, Run, batch_relation, from_config
-from tacit.tasks import FeatureName, Head, Label, Model, Precision, Target, fitting_split
+from tacit.tasks import Clipping, FeatureName, Head, Label, Model, Precision, Target, fitting_split
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -48,6 +48,9 @@ def train(
     batch: int | None = 32,
     sampling: Literal["poisson", "without-replacement", "permutation", "cyclic"] = "poisson",
     relation: Literal["add-remove", "replace-one"] | None = None,
+    clipping: Clipping = "method",
+    augmentations: int = 1,
+    augment: Sequence[str] = ("flip", "shift"),
     sharding: Sharding | None = None,
     epsilon: float | None = None,
     delta: float = 1e-5,
@@ -108,6 +111,9 @@ def train(
         sampling: How batches are drawn.
         relation: Neighbouring data sets: one record added or removed, or one record replaced. The default is
             add-remove for Poisson sampling and replace-one otherwise.
+        clipping: "method" clips gradients as the algorithm does; "automatic" normalises them to its bound.
+        augmentations: The number of random copies of each image. Their mean gradient is clipped.
+        augment: How the copies differ: "flip", "shift".
         sharding: A name ("iid" by default), or one array of record indices per node.
         epsilon: Calibrate the noise for this ε. Without it, the algorithm's own noise parameters apply.
         delta: The δ of all guarantees.
@@ -163,7 +169,8 @@ def _config(arguments: Mapping[str, Any], parts: GivenParts) -> Config:
     """The config of these arguments of `train`."""
     algorithm = arguments["algorithm"]
     general = {key: arguments[key] for key in ("seed", "noise", "device", "precision", "rounds", "evaluate_every")}
-    batch = {"size": arguments["batch"], "sampling": arguments["sampling"], "relation": arguments["relation"]}
+    drawn = "sampling", "relation", "clipping", "augmentations", "augment"
+    batch = {"size": arguments["batch"], **{key: arguments[key] for key in drawn}}
     sections = {
         **parts.sections(arguments["hyperparameters"], _ARGUMENTS),
         "batch": set_values(algorithm, Batch, **batch),

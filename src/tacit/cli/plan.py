@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +11,7 @@ import typer
 
 from tacit.cli.app import app
 from tacit.cli.output import aligned_table, print_json, print_line, print_warning, show_preparation
+from tacit.errors import TacitError
 
 if TYPE_CHECKING:
     from tacit.plans import MethodPlan, TrainingPlan
@@ -29,7 +32,7 @@ def plan(
     from tacit.plans import plan_config, plan_training
 
     config = plan_config(data, {"privacy": {"epsilon": epsilon, "delta": delta}, "graph": {"nodes": nodes}})
-    with show_preparation("Planning on synthetic records"):
+    with show_preparation("Planning on synthetic records"), _table_hint(data):
         made = plan_training(config)
     if write is not None:
         write.write_text(tomli_w.dumps(made.config), encoding="utf-8")
@@ -39,6 +42,20 @@ def plan(
     _print(made)
     if write is not None:
         print_line(f"Config: {write}")
+
+
+@contextmanager
+def _table_hint(source: str) -> Iterator[None]:
+    """Add to an error about a file of records that a table needs declared columns."""
+    try:
+        yield
+    except TacitError as error:
+        if Path(source).suffix not in (".csv", ".gz", ".parquet"):
+            raise
+        raise TacitError(
+            f"{error}. A table needs declared columns: `tacit inspect {source} --out draft.toml` drafts a config for "
+            "`tacit plan`"
+        ) from None
 
 
 def _print(made: TrainingPlan) -> None:

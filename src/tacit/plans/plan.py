@@ -8,19 +8,23 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tacit.errors import TacitError, unknown
 from tacit.plans.measured import Expectation, expected_accuracy
-from tacit.privacy import plan as planned_releases
+from tacit.privacy import Paired
 from tacit.runs import (
     AUTO,
     Config,
     PublicFacts,
     Run,
+    Shards,
     UserParts,
     apply_recipe,
     batch_relation,
     build_data,
     build_graph,
+    build_shards,
     default_colluders,
     from_config,
     read_toml,
@@ -40,9 +44,10 @@ class MethodPlan:
 
     Attributes:
         method: The recipe, or the name of the algorithm.
-        noise_multiplier: Standard deviation of the noise of a release divided by its sensitivity; largest node.
+        noise_multiplier: Standard deviation of the noise of the first release of round 0 divided by its sensitivity;
+            largest node. With paired noise: that of independent noise with the same protection.
         mean_noise: Standard deviation of the noise in the mean over the network, per parameter, relative to the
-            sensitivity of one node.
+            sensitivity of one node, for the same release.
         rounds: Rounds of the run.
         bytes_per_node: What a node sends in the whole run, from a trial of three rounds.
         seconds_per_node: Computation per node, from the same trial on this machine.
@@ -113,7 +118,8 @@ def plan_training(config: Config, methods: tuple[str, ...] = METHODS) -> Trainin
     """Return what each method would cost and reach with the data of a config. Nothing is released.
 
     Privacy:
-        The records are used for public facts only: shape, kind of target and number. Noise is planned, and trials run
+        The records are used for public facts only: shape, kind of target and number (of each node, if a column decides
+        on the node). Noise is planned, and trials run
         on synthetic records. If the classes are not declared, their number is learnt from the records, and the plan
         states that it depends on them.
 
@@ -148,11 +154,12 @@ def _plan_method(
     try:
         chosen = Config.parse({**table, "algorithm": own, "noise": "simulated"})
         full, _ = apply_recipe(chosen, UserParts(data=data))
-        run = from_config(full, UserParts(data=synthetic_like(data, synthetic)))
+        shards = _column_shards(full, data)
+        run = from_config(full, UserParts(data=synthetic_like(data, synthetic), sharding=shards))
         multiplier, mean = _noise(run)
         trial = from_config(
             full.model_copy(update={"rounds": _TRIAL_ROUNDS, "evaluate_every": 1}),
-            UserParts(data=run.task.data),
+            UserParts(data=run.task.data, sharding=shards),
         ).go()
     except TacitError as error:
         return MethodPlan(method, refused=str(error)), {}
@@ -170,6 +177,16 @@ def _plan_method(
     return plan, full.as_dict()
 
 
+def _column_shards(config: Config, data: Dataset) -> Shards | None:
+    """Return the shards of nodes that are categories of a column, which synthetic records do not have; else None.
+
+    Only the number of records of each node has an influence, and it is public.
+    """
+    if config.sharding.name != "column":
+        return None
+    return build_shards(config.sharding, data, build_graph(config.graph).nodes, config.seed)
+
+
 def _whole_run(trial: Run, column: str, rounds: int) -> float:
     """Return what a run of so many rounds costs: what the trial did, and its second round again and again.
 
@@ -185,11 +202,17 @@ def synthetic_like(data: Dataset, synthetic: Dataset) -> Dataset:
 
 
 def _noise(run: Run) -> tuple[float, float]:
-    """Return the largest noise multiplier of the first round, and the relative noise of the mean over the network."""
+    """Return the largest noise multiplier of the first round, and the relative noise of the mean over the network.
+
+    Statistics before round 0 have noise of their own. The noise that pairs of nodes share cancels in the mean.
+    """
     privacy = run.algorithm.privacy
     sampling = privacy.sampling(run.task.without_records(gradients=False))
-    multipliers = planned_releases(privacy, run.rounds, sampling, run.task.nodes)[0].multipliers
-    return float(multipliers.max()), math.sqrt(float((multipliers**2).sum())) / len(multipliers)
+    release = next(iter(privacy.releases(0, run.task.nodes, sampling)))
+    mechanism, own = release.mechanism, release.multipliers
+    if isinstance(mechanism, Paired):
+        own = mechanism.own / (mechanism.sensitivity * mechanism.plan.sensitivity)
+    return float(release.multipliers.max()), float(np.linalg.norm(own)) / len(own)
 
 
 def plan_config(source: str, settings: Mapping[str, Any]) -> Config:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tacit.reports.privacy_statement import MEANING, StatementItem, privacy_statement
 from tacit.reports.run_record import RunRecord
 from tacit.reports.verification_section import digests
+from tacit.runs import recipe_line
 from tacit.runs.metrics import headline
 from tacit.tasks import datasets
 
@@ -13,8 +14,11 @@ _NO_ASSUMPTIONS = "Everything that the guarantee needs is proven or enforced. Th
 
 
 def description_items(run: RunRecord) -> list[StatementItem]:
-    """What was trained, on which data."""
-    return [StatementItem("Data", data_text(run)), StatementItem("Method", method_text(run))]
+    """What was trained, on which data, and the recipe that chose the settings, if one did."""
+    items = [StatementItem("Data", data_text(run)), StatementItem("Method", method_text(run))]
+    if name := run.config.get("recipe"):
+        items.append(StatementItem("Recipe", recipe_line(str(name)).removeprefix("Recipe: ")))
+    return items
 
 
 def document_items(run: RunRecord, purpose: str) -> list[StatementItem]:

@@ -34,10 +34,12 @@ from tacit.runs.key_graph import KEY_GRAPHS, default_colluders
 from tacit.runs.observer import Observer, Row
 from tacit.runs.other_tests import utility_on
 from tacit.runs.parts import (
+    Shards,
     UserParts,
     build_algorithm,
     build_graph,
     build_model,
+    build_shards,
     build_task,
     check_names,
 )
@@ -127,6 +129,7 @@ __all__ = [
     "Row",
     "Run",
     "RunFolder",
+    "Shards",
     "SharingKeys",
     "SynchronisedInterrupt",
     "TrainedModel",
@@ -141,6 +144,7 @@ __all__ = [
     "build_data",
     "build_graph",
     "build_model",
+    "build_shards",
     "build_task",
     "canonical_settings",
     "check_intact",

@@ -75,8 +75,9 @@ def tune(
     """Search good settings of a config, and write `best.toml` for its own records.
 
     Privacy:
-        With `public` or `synthetic`, all runs train on other records, so the tuning costs the records of the config no
-        ε. With `charge`, the runs train on the records, and the target ε is split over all of them.
+        With `synthetic`, no run trains on the records of the config, so the tuning costs them no ε. With `public`,
+        this holds if none of them is among the public records. With `charge`, the runs train on the records, and the
+        target ε is split over all of them.
 
     Args:
         config: The config to tune.
@@ -96,8 +97,8 @@ def tune(
     """
     if (public is not None) + synthetic + charge != 1:
         raise TacitError(
-            "a search needs to know on which records: a public data set, synthetic records, or the records themselves "
-            "with every trial charged (set one of public, synthetic and charge; on the command line, options)"
+            "set one of public (a public data set or file), synthetic (synthetic records) and charge (the records of "
+            "the config, with every trial charged); on the command line: --public NAME, --synthetic or --charge"
         )
     config, _ = apply_recipe(config)
     trials = trials if trials is not None or grid else 8
@@ -137,12 +138,19 @@ def _write_synthetic(config: Config, out: Path, seed: int) -> dict[str, Any]:
             f"data set {data.name}: the classes were learnt from the records, so synthetic records would depend on "
             "them: set data.labels"
         )
+    target = data.target
+    if target.kind not in ("class", "number"):
+        raise TacitError(
+            f"a search on synthetic records is for classes and numbers, got a target of kind {target.kind}: use public "
+            "records (--public), or the records themselves (--charge)"
+        )
     made = synthetic_records(data, seed)
     out.mkdir(parents=True, exist_ok=True)
     path = out / SYNTHETIC_FILE
-    train, test = (made.x.numpy(), made.y.numpy()), (made.test_x.numpy(), made.test_y.numpy())
-    np.savez(path, x=train[0], y=train[1], x_test=test[0], y_test=test[1])
-    return {"name": "npz", "path": str(path), "labels": list(range(made.classes))}
+    y, test_y = (each if target.kind == "class" else target.decode(each) for each in (made.y, made.test_y))
+    np.savez(path, x=made.x.numpy(), y=y.numpy(), x_test=made.test_x.numpy(), y_test=test_y.numpy())
+    known = {"labels": list(range(made.classes))} if target.kind == "class" else {"target": list(target.range or ())}
+    return {"name": "npz", "path": str(path), **known}
 
 
 def _with_point(config: Config, point: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,5 +162,12 @@ def _sentence(tuned_on: TunedOn, public: str | None, found: SweepResult) -> str:
     runs = found.privacy.runs
     if tuned_on == "records":
         return f"Tuned on the records of the config, in {runs} runs. {found.privacy.sentence()}"
-    which = f"public records ({public})" if tuned_on == "public" else "synthetic records of the same shape and number"
-    return f"Tuned on {which}, in {runs} runs. No record of the config was used, so the tuning costs no ε."
+    if tuned_on == "public":
+        return (
+            f"Tuned on {public}, which was declared public, in {runs} runs. If it has no record of the config's data, "
+            "the tuning costs no ε. Tacit cannot check this."
+        )
+    return (
+        f"Tuned on synthetic records of the same shape and number, in {runs} runs. No record of the config was used, "
+        "so the tuning costs no ε."
+    )

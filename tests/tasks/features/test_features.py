@@ -1,6 +1,7 @@
 """Features: privacy of other records, refusals, cache."""
 
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from torch import nn
 
 from tacit.errors import TacitError
 from tacit.tasks import Dataset, FeatureMap, build_features, datasets, with_features
-from tacit.tasks.features import cache
+from tacit.tasks.features import PixelScale, cache
 
 
 def _dataset(x: torch.Tensor) -> Dataset:
@@ -64,6 +65,22 @@ def _grows(record: torch.Tensor) -> torch.Tensor:
     return record.flatten() if record.max() < 100 else torch.ones(3)
 
 
+class _Halving(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.mul_(0.5).flatten(1)
+
+
+@pytest.mark.parametrize("module", [nn.Sequential(nn.ReLU(inplace=True), nn.Flatten()), _Halving()])
+def test_a_module_that_changes_its_input_changes_no_record(module: nn.Module) -> None:
+    """Runs on the same records are recognised by the digest of the raw records."""
+    x = _pictures() - 0.5
+    before = x.clone()
+    data = with_features(_dataset(x), [module, "pixels"])
+    assert torch.equal(x, before)
+    assert torch.equal(data.raw[0], before)
+    torch.testing.assert_close(data.x[:, -144:], nn.functional.normalize(before.flatten(1)) / 2**0.5)
+
+
 class _Lookup(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -103,6 +120,16 @@ def test_what_shaped_the_features_is_stated_truthfully() -> None:
     assert "assuming that python: _centred was made without them" in own.sentence
     assert proven.digest != build_features(["gradients"], data).description.digest
     assert proven.digest == build_features(["gradients"], data, "shapes").description.digest
+
+
+def test_the_scale_of_pixels_is_an_assumption() -> None:
+    """Its mean and standard deviation are often those of the records, as for CIFAR-10."""
+    scaled = replace(datasets.build("digits"), pixels=PixelScale((0.3,), (0.4,)))
+    sentence = build_features(["gradients"], scaled, "shapes").description.sentence
+    assert sentence == (
+        "No record shaped the features, assuming that the mean and standard deviation with which pixels were "
+        "standardised are public."
+    )
 
 
 def test_bad_features_are_refused_with_a_reason() -> None:

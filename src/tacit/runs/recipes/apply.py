@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -50,7 +51,10 @@ def _facts(config: Config, parts: UserParts) -> PublicFacts:
     )
     data = parts.data or build_data(part, batch_relation(config.batch))
     own_model = parts.model is not None or ("model" in config.model_fields_set and config.model.name != RECIPE_MODEL)
-    return replace(PublicFacts.of(data), plain=own_model or data.private is not None)
+    facts = replace(PublicFacts.of(data), plain=own_model or data.private is not None)
+    if facts.tokens and (parts.features or config.data.parameters.get("features")):  # whose values are numbers
+        facts = replace(facts, tokens=False, inputs=(math.prod(facts.inputs),))
+    return facts
 
 
 def _divides_privacy(config: Config) -> bool:

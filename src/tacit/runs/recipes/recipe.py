@@ -174,6 +174,6 @@ def fitting_recipe(facts: PublicFacts, name: str | None = None) -> Recipe:
     if name is not None and facts.plain:
         raise TacitError(f'{which} for models of your own or columns of range = "private": remove recipe')
     raise TacitError(
-        f'{which} for {facts.kind} of shape {facts.inputs} with a target of kind "{facts.target}": name a method in '
-        "algorithm.name (tacit list)"
+        f'{which} for {facts.kind} of shape {facts.inputs} with a target of kind "{facts.target}": name a method '
+        "(tacit list)"
     )

@@ -62,6 +62,8 @@ def build_features(
     names = tuple(feature_name(each) for each in chosen)
     values = width(parts, facts) if whitening is None else whitening.projection.shape[1]
     own = [str(text) for part in parts if (text := _assumption(part)) is not None]
+    if facts.pixels != UNSCALED and not all(hasattr(part, "pixels") for part in parts):  # these undo the scale
+        own.append("the mean and standard deviation with which pixels were standardised are public")
     public_name = base_name(whiten)
     own += [] if whiten in (NO_WHITENING, SHAPES) else [f"the data set {public_name} is public and shares no record"]
     described = FeatureDescription(names, public_name, rank, values, *facts, tuple(own), tuple(sources))

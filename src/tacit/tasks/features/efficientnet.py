@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import io
 from pathlib import Path
 
 import torch
@@ -126,5 +127,5 @@ def _state() -> dict[str, Tensor]:
         raise TacitError(f"the weights of {NAME} cannot be read: {error}") from error
     if hashlib.sha256(content).hexdigest() != SHA256:
         raise TacitError(f"{path} is not the published file of {NAME}: install the extra efficientnet again")
-    state: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+    state: dict[str, Tensor] = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     return state

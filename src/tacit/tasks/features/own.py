@@ -60,7 +60,8 @@ class OwnFeature(Feature):
         return f"{self.name} {digest.hexdigest()}{file}"
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.module is not None and (together := self._together(x)) is not None:
+        # A copy: layers such as ReLU(inplace=True) change what they are given, which would be the records themselves.
+        if self.module is not None and (together := self._together(x.clone())) is not None:
             return unit(together)
         rows = [self._alone(record) for record in x]
         return unit(torch.stack(rows)) if rows else torch.zeros(0, self.values)
