@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tacit.algorithms import algorithms
-from tacit.algorithms.dpnorm_privacy import dp_norm_claim, dp_norm_j
+from tacit.algorithms.dpnorm_privacy import DPNormPrivacy, dp_norm_claim, dp_norm_j
 from tacit.errors import TacitError
 from tacit.graphs import graphs
 from tacit.networks import Simulated
@@ -268,6 +268,54 @@ def test_one_record_moves_w_by_at_most_the_bound(batch, sampling, epochs, steps)
         assert max(moved) <= lemma.privacy.sensitivity(tasks[0], RING)[0] * (1 + 1e-9)
         if sampling == "permutation" and not decay:
             assert max(moved) > 0.85 * most
+
+
+def jumps(precision, lr=0.1, clip=0.02):
+    """Two tasks that differ in the first record. The loss of all others is −‖w − c‖²/2, by a product as in layers.
+
+    After one step, the parameters are at c, which is half-way between two neighbouring numbers in bfloat16.
+    """
+    c = 1 + 2.0**-8
+    first = c * 3 / 2 - 0.99 * lr * clip / 8**0.5  # gradients of the others are clipped, and a step takes 2/3 of it
+
+    def loss(w, x, y):
+        return torch.where(y == 1, (x * w).sum(), c * w.sum() - (w[None] @ w[:, None]).sum() / 2)
+
+    for slope in (1000.0, -1000.0):
+        x, y = torch.full((600, 8), slope), torch.zeros(600, dtype=torch.long)
+        y[0] = 1
+        data = Dataset("jumps", x, y, x, y, Target.of_classes(2))
+        model = Model.from_loss(loss, torch.full((8,), first))
+        yield Task(model, data, np.split(np.arange(600), 6), noise=Noise.from_seed(0), precision=precision)
+
+
+def test_coarse_gradients_are_not_smooth_so_that_no_sensitivity_is_known(monkeypatch):
+    """In bfloat16, two models that are almost equal are rounded to different ones, and their gradients differ."""
+    params = {"lr": 0.1, "local_steps": 2, "alpha": 0.0, "clip": 0.02, "smoothness": 1.0, "bound": "contraction"}
+    algorithm = algorithms.build("dp-norm", {**params, "sigma": 1e-3}).with_rounds(9)
+    monkeypatch.setattr(DPNormPrivacy, "_smoothness", lambda self, task: self.algorithm.smoothness)
+    moved = {}
+    for precision in ("float32", "bf16"):
+        tasks = list(jumps(precision))
+        most = algorithm.privacy.sensitivity(tasks[0], RING)[0]
+        states = [algorithm.start(task, RING) for task in tasks]
+        found = [algorithm.round(0, state, task, Simulated(RING)) for state, task in zip(states, tasks, strict=True)]
+        moved[precision] = float((found[0].x[0] - found[1].x[0]).norm()) / most
+    assert moved["float32"] <= 1
+    assert moved["bf16"] > 5
+    monkeypatch.undo()
+    with pytest.raises(TacitError, match='gradients are not smooth: set precision = "float32"'):
+        algorithm.start(next(jumps("bf16")), RING)
+
+
+@pytest.mark.parametrize("noise", [{"privacy": {"epsilon": 1.0, "delta": 1e-3}}, {"algorithm": {"sigma": 0.1}}])
+def test_a_run_with_coarse_gradients_is_refused_and_one_without_noise_is_not(noise):
+    config = {**DIGITS, "rounds": 2, "precision": "bf16", "graph": {"name": "ring", "nodes": 5}, **noise}
+    algorithm = {"name": "dp-norm", "smoothness": 0.5, **noise.get("algorithm", {})}
+    with pytest.raises(TacitError, match='gradients are not smooth: set precision = "float32"'):
+        from_config(Config.parse({**config, "algorithm": algorithm}))
+    without = {"name": "dp-norm", "sigma": 0.0}
+    assert from_config(Config.parse({**config, "privacy": {"delta": 1e-3}, "algorithm": without})).go().t == 2
 
 
 def test_steps_that_are_no_contractions_are_refused():

@@ -88,3 +88,22 @@ def test_a_run_from_a_config_computes_evaluates_and_saves_on_a_device(monkeypatc
     monkeypatch.undo()
     with pytest.raises(TacitError, match="noise from ChaCha20, and a run on cpu draws from AES in counter mode"):
         from_config(config.model_copy(update={"device": "cpu"}), out=tmp_path / "run", resume=True)
+
+
+@pytest.mark.parametrize(("name", "per"), [("logistic", "record"), ("mlp", "record"), ("mlp", "batch")])
+@pytest.mark.parametrize("norm", [None, *CLIPS[1:]])
+def test_several_cells_compute_on_a_device(name, per, norm):
+    """One clip for each of three cells, with one bound for all nodes and with one per node."""
+    model = Model(build(name))
+    params, x, y, weight = batch(model, MODELS[name][0], 2, dtype=DTYPE)
+    points = torch.stack([params, 2 * params, -params])
+
+    def sums(device):
+        bounds = 0.5, torch.tensor([0.1, 3.0], device=device), 2.0
+        clips = [None if norm is None else Clip(bound, norm, per) for bound in bounds]
+        placed = (part.to(device) for part in (points, x, y, weight))
+        return Model(build(name)).gradient_sums(*placed, clips)
+
+    expected = sums(torch.device("cpu"))
+    with on_device():
+        check_same(expected, sums(DEVICE))

@@ -4,14 +4,16 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import time
+from contextlib import closing
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from tacit.privacy import read_ledger, release_table
-from tacit.runs import storage
+from tacit.runs import Observer, ProgressBar, storage
 from tests.fork_server import FORK_SERVER
 from tests.runs.cases import AfterRound, assert_same, interrupt_after, interrupt_verb, lines, small
 
@@ -20,6 +22,53 @@ LONG = {"rounds": 4000, "evaluate_every": 7}
 
 def one_by_one(monkeypatch):
     monkeypatch.setattr(release_table, "_BLOCK", 1)
+
+
+def in_file(folder):
+    with closing(sqlite3.connect(folder / "ledger.sqlite")) as other:
+        return other.execute("SELECT COUNT(*) FROM release").fetchone()[0]
+
+
+class Printing(Observer):
+    """Shows the models of every round."""
+
+    def __init__(self, folder):
+        self.folder, self.seen, self.written = folder, [], []
+
+    def on_round(self, run):
+        self.seen.append(run.models.clone())
+        self.written.append(in_file(self.folder))
+
+
+class Quiet(Observer):
+    """Shows evaluations only; `on_evaluation` notes what is in the file."""
+
+    def __init__(self, folder):
+        self.folder, self.written = folder, []
+
+    def on_evaluation(self, run, row):
+        self.written.append(in_file(self.folder))
+
+
+def test_the_file_has_every_release_of_a_round_before_an_observer_sees_the_round(tmp_path):
+    """A process that is killed in the observer has shown these models."""
+    printing = Printing(tmp_path / "run")
+    small(out=tmp_path / "run", observers=[printing]).go()
+    assert printing.written == list(range(1, 13))
+    quiet, bar = Quiet(tmp_path / "quiet"), ProgressBar()
+    small(out=tmp_path / "quiet", observers=[quiet, bar]).go()
+    assert quiet.written == [0, 5, 10, 12]
+
+
+def test_blocks_remain_blocks_if_nobody_sees_the_rounds(tmp_path):
+    written = []
+
+    class Counting(ProgressBar):
+        def on_round(self, run):
+            written.append(in_file(tmp_path / "run"))
+
+    small(out=tmp_path / "run", observers=[Counting()]).go()
+    assert written == [0] * 4 + [5] * 5 + [10, 10, 12]
 
 
 def failure(run):

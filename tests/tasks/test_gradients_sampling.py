@@ -1,6 +1,7 @@
-"""Gradients of every built-in model, clip and sampling kind, compared with a loop over the drawn records."""
+"""Gradients of every engine, built-in model, clip and sampling kind, compared with a loop over the drawn records."""
 
 import copy
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -9,10 +10,12 @@ import torch
 from tacit.privacy import Noise, sampling_kinds
 from tacit.tasks import Clip, Dataset, Model, Target, Task
 from tacit.tasks.clipping import clip_norms
+from tacit.tasks.gradients import Gradients
+from tacit.tasks.gradients.engine_choice import Engine
 from tacit.tasks.model import cross_entropy
 from tacit.tasks.models import models
 from tests.tasks.oracles import module_loss, naive_clipped_sum, naive_gradients
-from tests.tasks.test_gradients import MODELS, build, close
+from tests.tasks.test_gradients import ENGINES, MODELS, MODELS_OF, applicable, build, close
 
 RECORDS, BATCH, CLASSES = 6, 3, 4
 
@@ -21,7 +24,11 @@ def test_every_built_in_model_is_here():
     assert set(models) - {"nonconvex-logistic"} == set(MODELS)  # test_nonconvex compares that one with its formula
 
 
-def task_of(name, kind):
+def test_every_engine_is_here():
+    assert set(get_args(Engine)) == {*ENGINES, "summed"}
+
+
+def task_of(name, kind, engine):
     inputs = MODELS[name][0]
     generator = torch.Generator().manual_seed(2)
     x = torch.randn(2 * RECORDS, *inputs, generator=generator)
@@ -29,7 +36,7 @@ def task_of(name, kind):
     data = Dataset("random", x, y, x, y, Target.of_classes(CLASSES))
     batch = None if kind == "none" else BATCH
     parts = np.split(np.arange(2 * RECORDS), 2)
-    return Task(Model(build(name)), data, parts, batch=batch, sampling=kind, noise=Noise.from_seed(1))
+    return Task(Model(build(name), engine=engine), data, parts, batch=batch, sampling=kind, noise=Noise.from_seed(1))
 
 
 def drawn(task, step):
@@ -40,24 +47,53 @@ def drawn(task, step):
     return task.data.x[index].double(), task.data.y[index], weight
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("kind", list(sampling_kinds))
-def test_gradients_equal_the_mean_over_the_drawn_records(name, kind):
-    task = task_of(name, kind)
+def sums(name, kind):
+    """Yield every clip with the sum that it gives: None, each norm per record, and a clip per batch."""
+    task = task_of(name, kind, "auto")
     model = task.model
     record = module_loss(copy.deepcopy(build(name)).double(), model.layout, cross_entropy)
-    generator = torch.Generator().manual_seed(3)
-    params = task.initial() + 0.1 * torch.randn(task.n, model.d, generator=generator)
     x, y, weight = drawn(task, 0)
-    gradients = naive_gradients(record, params.double(), x, y)
-
-    def check(wanted, clip):
-        close(task.gradient(params, 0, clip).use_locally(), wanted, 1e-5)
-
+    gradients = naive_gradients(record, parameters(task).double(), x, y)
     plain = naive_clipped_sum(gradients, weight, model.shared)
-    check(plain, None)
     bound = 0.7 * float(plain.norm(dim=1).mean())
+    yield None, plain
     for norm in clip_norms:
         scale = bound * (model.d**0.5 if norm.endswith("l1") else 1)
-        check(naive_clipped_sum(gradients, weight, model.shared, scale, norm), Clip(scale, norm))
-    check(plain * (bound / plain.norm(dim=1, keepdim=True)).clamp(max=1), Clip(bound, per="batch"))
+        yield Clip(scale, norm), naive_clipped_sum(gradients, weight, model.shared, scale, norm)
+    yield Clip(bound, per="batch"), plain * (bound / plain.norm(dim=1, keepdim=True)).clamp(max=1)
+
+
+def parameters(task):
+    return task.initial() + 0.1 * torch.randn(task.n, task.d, generator=torch.Generator().manual_seed(3))
+
+
+def engines(name, kind):
+    """The engines that support a model. The slow one computes large models for one sampling kind only."""
+    for engine in [*ENGINES, "summed"]:
+        if engine == "looped" and name not in MODELS_OF[engine]:
+            yield from [engine] if kind == "without-replacement" else []
+        elif applicable(engine, name, "l2"):
+            yield engine
+
+
+@pytest.fixture
+def used(monkeypatch):
+    """The engines that have computed a sum."""
+    found, run = [], Gradients._run
+    monkeypatch.setattr(Gradients, "_run", lambda self, *given: [found.append(given[0]), run(self, *given)][1])
+    return found
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("kind", list(sampling_kinds))
+def test_gradients_equal_the_mean_over_the_drawn_records(name, kind, used):
+    expected = list(sums(name, kind))
+    for engine in engines(name, kind):
+        task = task_of(name, kind, engine)
+        for clip, wanted in expected:
+            per_record = clip is not None and clip.per == "record"
+            if per_record and (engine == "summed" or not applicable(engine, name, clip.norm)):
+                continue
+            used.clear()
+            close(task.gradient(parameters(task), 0, clip).use_locally(), wanted, 1e-5)
+            assert engine == "auto" or set(used) == {engine}

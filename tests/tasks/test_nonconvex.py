@@ -5,6 +5,7 @@ import torch
 
 from tacit.errors import TacitError
 from tacit.tasks import Clip, Model, models
+from tacit.tasks.clipping import clip_norms
 from tests.tasks.oracles import naive_gradient_sum
 
 REG = 0.3
@@ -23,12 +24,26 @@ def drawn():
     return params, a, torch.randint(0, 2, (3, 4), generator=generator), torch.rand(3, 4, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("clip", [None, Clip(0.4), Clip(0.4, "smooth"), Clip(0.4, "l1")])
-def test_gradients_follow_the_formula(drawn, clip):
-    model = Model(models.build("nonconvex-logistic", {"inputs": (5,), "classes": 2, "reg": REG}))
-    bound, norm = (None, "l2") if clip is None else (clip.bound, clip.norm)
+@pytest.mark.parametrize("engine", ["auto", "vectorised", "looped", "summed"])
+@pytest.mark.parametrize("clip", [None, *(Clip(0.4, norm) for norm in clip_norms), Clip(0.4, per="batch")])
+def test_gradients_follow_the_formula(drawn, clip, engine):
+    per_record = clip is not None and clip.per == "record"
+    if engine == "summed" and per_record:
+        pytest.skip("this engine does not clip records")
+    module = models.build("nonconvex-logistic", {"inputs": (5,), "classes": 2, "reg": REG})
+    bound, norm = (clip.bound, clip.norm) if per_record else (None, "l2")
     expected = naive_gradient_sum(formula, *drawn, 5, bound, norm)
-    assert torch.allclose(model.gradient_sum(*drawn, clip), expected, atol=1e-12)
+    if clip is not None and clip.per == "batch":
+        expected = expected * (clip.bound / expected.norm(dim=1, keepdim=True)).clamp(max=1)
+    found = Model(module, engine=engine).gradient_sum(*drawn, clip)
+    assert torch.allclose(found, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("engine", ["stacked", "convolutional", "ghost"])
+def test_engines_that_differentiate_outputs_refuse_a_loss_with_a_penalty(drawn, engine):
+    module = models.build("nonconvex-logistic", {"inputs": (5,), "classes": 2, "reg": REG})
+    with pytest.raises(TacitError, match=f'engine "{engine}" does not support this model'):
+        Model(module, engine=engine).gradient_sum(*drawn, Clip(0.4))
 
 
 def test_loss_and_accuracy(drawn):

@@ -106,12 +106,7 @@ class DPNormPrivacy(PrivacyPlan):
 
         A Poisson batch may contain all d_i records and is still divided by B, so L is multiplied by d_i/B there.
         """
-        algorithm, smoothness = self.algorithm, self._smoothness()
-        if task.clipping == "automatic":
-            raise TacitError(
-                f"{algorithm.title}: normalised gradients can move two runs apart much faster than clipped ones, so no "
-                'sensitivity is known: remove batch.clipping = "automatic"'
-            )
+        algorithm, smoothness = self.algorithm, self._smoothness(task)
         degree = graph.out_degrees(0)[task.nodes].astype(np.float64)
         eta = algorithm.eta(degree, graph)
         gamma = 1 + algorithm.alpha * eta
@@ -150,9 +145,23 @@ class DPNormPrivacy(PrivacyPlan):
         draws: Array = self.algorithm.local_steps * task.sampler.batch / task.sizes + 1
         return draws
 
-    def _smoothness(self) -> float:
-        """Return L as the user states it. Where the model's smoothness is known, the task enforces it."""
+    def _smoothness(self, task: Task) -> float:
+        """Return L as the user states it. Where the model's smoothness is known, the task enforces it.
+
+        Gradients in bfloat16 are L-Lipschitz for no L: they jump where a parameter is rounded to another number.
+        Normalised gradients change much faster than clipped ones where they are short.
+        """
         algorithm = self.algorithm
+        if task.clipping == "automatic":
+            raise TacitError(
+                f"{algorithm.title}: normalised gradients can move two runs apart much faster than clipped ones, so no "
+                'sensitivity is known: remove batch.clipping = "automatic"'
+            )
+        if task.precision != "float32":
+            raise TacitError(
+                f"{algorithm.title}: the sensitivity depends on the smoothness of the loss, and with precision = "
+                f'"{task.precision}" gradients are not smooth: set precision = "float32"'
+            )
         if algorithm.smoothness is None:
             raise TacitError(
                 f"{algorithm.title}: the sensitivity depends on the smoothness of the loss: set smoothness to L "

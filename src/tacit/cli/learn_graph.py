@@ -172,6 +172,7 @@ def _learn(learner: GraphLearner, clients: ClientSignals, out: Path) -> Path | N
         """Shows the round and the distance from convergence."""
 
         def on_round(self, run: GraphLearningRun) -> None:
+            run.task.ledger.flush()  # before anything is shown that was computed from a release
             row = run.history[-1]
             key = "residual" if row["residual"] is not None else "change"
             status.update(f"Learning: round {run.t}, {key} {row[key]:.1e}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -57,7 +58,21 @@ class ProcessGroup:
         return int(os.environ.get("LOCAL_RANK", self.rank))
 
     def use_device(self, device: torch.device) -> None:
-        """Use a device for the values of the nodes. All ranks take part, as nccl requires of its first message."""
+        """Use a device for the values of the nodes. All ranks take part, as nccl requires of its first message.
+
+        Raises:
+            TacitError: Two ranks have the same CUDA device, or the ranks have devices of different kinds. These have
+                different generators, so that noise which nodes share would not cancel, and cannot exchange values.
+        """
+        places = self.gather_strings(f"{device.type} {device} {platform.node()}")
+        kinds = sorted({place.split()[0] for place in places})
+        if len(kinds) > 1:
+            raise TacitError(
+                f"All ranks must compute on devices of one kind, got {', '.join(kinds)}: set device to one that every "
+                "machine has"
+            )
+        if device.type == "cuda" and len(set(places)) < len(places):
+            raise TacitError(f'Each rank needs a CUDA device of its own, got {device} for several: set device = "cuda"')
         self.device = device
         if device.type == "cuda":
             torch.cuda.set_device(device)

@@ -90,6 +90,8 @@ class DerivedPairNoise(PairNoise):
 class KeyedPairNoise(PairNoise):
     """Pairs of one node with nodes elsewhere: one noise source per partner, whose key both ends agreed on.
 
+    The two ends may compute on different devices, whose generators differ. So both draw in main memory.
+
     Attributes:
         node: The id of the hosted node.
         partners: The noise source that the node shares with each of its partners.
@@ -119,4 +121,6 @@ class KeyedPairNoise(PairNoise):
     ) -> None:
         for at, (first, second) in enumerate(pairs.tolist()):
             noise = self.partners[second if first == self.node else first]
-            noise.gaussian_(out[at : at + 1], np.full(1, scale), purpose, ids[at : at + 1], step, grid_scale=grid_scale)
+            drawn = torch.zeros(1, out.shape[1], dtype=out.dtype)
+            noise.gaussian_(drawn, np.full(1, scale), purpose, ids[at : at + 1], step, grid_scale=grid_scale)
+            out[at : at + 1] += drawn.to(out.device)

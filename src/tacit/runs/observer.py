@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from tacit.runs.run import Run
@@ -15,10 +15,16 @@ class Observer:
 
     An exception raised here stops the run; `KeyboardInterrupt` stops it as Ctrl-C does.
 
+    Attributes:
+        shows_rounds: Whether `on_round` may show or store what the round released. A run that is kept in a folder then
+            writes its ledger to the file before every call of it.
+
     >>> class PrintLoss(Observer):
     ...     def on_evaluation(self, run, row):
     ...         print(f"round {row['round']}: loss {row['loss']:.3f}")
     """
+
+    shows_rounds: ClassVar[bool] = True
 
     def on_start(self, run: Run) -> None:
         """Called by `Run.go` before the first round."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tacit.runs.metrics import headline, metric
 from tacit.runs.observer import Observer
@@ -22,6 +22,8 @@ class ProgressBar(Observer):
     Args:
         console: Where to show it; standard error by default.
     """
+
+    shows_rounds: ClassVar[bool] = False  # only their number, and evaluations
 
     def __init__(self, console: Console | None = None) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

@@ -75,6 +75,7 @@ class RunFolder(Observer):
         self._saved_round: int | None = None
         self._extension = 0
         self._continues = not created
+        self._rounds_are_shown = False
 
     @classmethod
     def create(cls, out: Path, coordinator: Coordinator | None = None, *, secret: bool = False) -> RunFolder:
@@ -136,7 +137,12 @@ class RunFolder(Observer):
         if self._continues:
             record_resume(run, self._extension)
         self._extension, self._continues = 0, True
+        self._rounds_are_shown = any(each is not self and _shows_rounds(each) for each in run.observers)
         storage.remove_files(self.path, RESULT_FILES)  # of an earlier end: no reader may take them for this one
+
+    def on_round(self, run: Run) -> None:
+        if self._rounds_are_shown:
+            self.ledger.flush()
 
     def on_evaluation(self, run: Run, row: Row) -> None:
         if self.ledger.steps == self.ledger.steps_repeated:  # otherwise ε is that of more rounds
@@ -206,3 +212,7 @@ class RunFolder(Observer):
             facts.forget_marks(at.t - 1)
             return at.t - 1
         return at.t
+
+
+def _shows_rounds(observer: Observer) -> bool:
+    return observer.shows_rounds and type(observer).on_round is not Observer.on_round

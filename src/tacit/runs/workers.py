@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
@@ -87,6 +87,8 @@ class SynchronisedInterrupt(Observer):
 
     The ranks check about twice per second. At each check they agree on the round of the next one.
     """
+
+    shows_rounds: ClassVar[bool] = False
 
     def __init__(self, ranks: ProcessGroup) -> None:
         self._ranks, self._interrupted, self._next = ranks, False, 0

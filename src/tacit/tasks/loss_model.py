@@ -91,7 +91,7 @@ class LossModel:
             copies: K. With K > 1, x (n, B, K, …) has K copies of each record, and ∇ℓ_b is the mean over them.
         """
         self._check_shape(params)
-        require_full_products()
+        require_full_products(params.device)
         x, weight = self._match_dtype(params, x), weight.to(params.dtype)
         self._check_records_independent(x if copies == 1 else x[:, :, 0], y)
         return self._gradients.sum(params, x, y, weight, clip, out, before, keys, copies)
@@ -108,7 +108,7 @@ class LossModel:
         Without dropout and copies, cell s has the sum of `gradient_sum` with params[s] and clips[s], up to rounding.
         """
         self._check_shape(params[0])
-        require_full_products()
+        require_full_products(params.device)
         x, weight = self._match_dtype(params, x), weight.to(params.dtype)
         self._check_records_independent(x, y)
         return self._gradients.sum_cells(params, x, y, weight, clips)

@@ -4,7 +4,9 @@ Privacy:
     With "bf16", layers compute in bfloat16 and their gradients are copied to the dtype of the parameters. Norms,
     clipping and sums use these copies only. So a record's contribution to a sum is the copy that was clipped, and its
     norm is bounded as without bf16, however coarse the passes are. Sums need products in full precision: with TF32 or
-    bfloat16 in their place, a contribution could exceed its bound by their rounding errors.
+    bfloat16 in their place, a contribution could exceed its bound by their rounding errors. So a block of the caller's
+    own torch.autocast is refused, too. A method whose sensitivity rests on the smoothness of the loss (DP-Norm) refuses
+    "bf16": rounded gradients are not smooth.
 """
 
 from __future__ import annotations
@@ -41,11 +43,20 @@ def copied(x: Tensor, like: Tensor) -> Tensor:
     return x.to(like.dtype) if x.is_floating_point() else x
 
 
-def require_full_products() -> None:
-    """Raise if matrix products in single precision are set to compute with fewer digits."""
-    setting = torch.get_float32_matmul_precision()
+def require_full_products(device: torch.device) -> None:
+    """Raise if matrix products in single precision on this device are set to compute with fewer digits."""
+    if torch.is_autocast_enabled(device.type):
+        raise TacitError(
+            f'torch.autocast is active for "{device.type}", with which a clipped gradient can exceed its bound: leave '
+            'its block, and set precision = "bf16"'
+        )
+    try:
+        setting = torch.get_float32_matmul_precision()
+    except RuntimeError:  # torch refuses the question if fp32_precision of one of its backends is not full
+        setting = "mixed"
     if setting != "highest":
         raise TacitError(
             f'torch.set_float32_matmul_precision is "{setting}", with which a clipped gradient can exceed its bound: '
-            'set it to "highest". Forward and backward passes are faster with precision = "bf16"'
+            'set it to "highest", and fp32_precision of all torch.backends to "ieee". Forward and backward passes are '
+            'faster with precision = "bf16"'
         )

@@ -115,7 +115,7 @@ class Task(TaskFacts):
         self._new_sampler = partial(Sampler, batch=batch, kind=sampling, relation=relation, epochs=epochs)
         self.sampler = self._new_sampler(self.sizes, nodes=self.nodes, noise=self.noise)
         self._records = Records(model, data, shards, augmentation, device)
-        self.draws, self.clipping = 0, clipping
+        self.draws, self.clipping, self.precision = 0, clipping, precision
         self.sum_gradients: Callable[[GradientRequest], Tensor] = sum_alone
         self.on_release: Callable[[int, str, Tensor, npt.NDArray[np.float64]], None] | None = None
         self.pair_noise: PairNoise | None = None  # of nodes elsewhere; None: derived from the noise

@@ -10,6 +10,7 @@ from torch import Tensor
 from tacit.privacy import Sampling
 from tacit.tasks.clip import Clip
 from tacit.tasks.model import Model
+from tacit.tasks.precision import Precision
 from tacit.tasks.sampling import Sampler
 from tacit.tasks.sensitivity import mean_gradient_sensitivity
 from tacit.tasks.weights import Weighting, node_weights
@@ -26,6 +27,7 @@ class TaskFacts:
         network_sizes: The public number of records of every node of the network.
         weighting: How the nodes' gradients are weighted.
         device: Where parameters, records and gradients are.
+        precision: That of forward and backward passes.
     """
 
     model: Model
@@ -38,6 +40,7 @@ class TaskFacts:
     sizes: npt.NDArray[np.int64]
     network_sizes: npt.NDArray[np.int64]
     weighting: Weighting
+    precision: Precision
 
     def initial(self) -> Tensor:
         """Return the initial parameters (n, d), the same for every node."""

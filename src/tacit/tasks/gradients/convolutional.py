@@ -19,6 +19,7 @@ from tacit.tasks.gradients.image_layers import IMAGE_LAYERS, Product, flattens, 
 from tacit.tasks.gradients.objective import ModuleObjective, Objective
 from tacit.tasks.gradients.terms import Degree, DirectTerm, GradientTerm, OuterProductTerm, outer
 from tacit.tasks.models.per_record import separate_losses
+from tacit.tasks.precision import copied, passes
 
 RECORDS = 64  # processed at once (measured)
 BYTES = 64 << 20  # of per-record gradients of convolutions in memory at once
@@ -114,20 +115,23 @@ def _parts(
     """Return the gradients of all parameters for the records x (n, B, …); `degree` is that of the norms, if needed."""
     p = objective.layout.unflatten(params)
     h, backs = x.flatten(0, 1), []
-    with (
+    masks = (
         nullcontext() if objective.stream is None else objective.stream.using(None if keys is None else keys.flatten())
-    ):
+    )
+    with masks, passes(objective.precision, x.device):
         for step in steps:
             h, back = forward(step.layer, {key: p[name] for key, name in step.names.items()}, h)
-            backs.append(back)
-    g = _signals(objective, h, y.flatten(0, 1))
+            backs.append((back, h.dtype))
+    g = _signals(objective, copied(h, params), y.flatten(0, 1))
     first = next(i for i, step in enumerate(steps) if step.names)
-    parts: list[Part] = []
-    for i in range(len(steps) - 1, first - 1, -1):
-        product, g = backs.pop()(g, i > first)
-        if product is not None:
-            parts += _parts_of(steps[i], product, degree)
-    return parts
+    products: list[tuple[Step, Product]] = []
+    with passes(objective.precision, x.device):
+        for i in range(len(steps) - 1, first - 1, -1):
+            back, dtype = backs.pop()
+            product, g = back(g.to(dtype), i > first)
+            if product is not None:
+                products.append((steps[i], product))
+    return [part for step, product in products for part in _parts_of(step, product.copied(params), degree)]
 
 
 def _parts_of(step: Step, product: Product, degree: Degree | None) -> Iterator[Part]:

@@ -1,4 +1,9 @@
-"""The layers of the convolutional engine: forward and backward pass for the records of several nodes at once."""
+"""The layers of the convolutional engine: forward and backward pass for the records of several nodes at once.
+
+In bfloat16, the outputs of products are coarse, and gradients at an output have its dtype.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -11,6 +16,7 @@ from tacit.tasks.gradients.objective import Parameters
 from tacit.tasks.gradients.patches import columns, fold, positions, unfold
 from tacit.tasks.models.dropout import KeyedAlphaDropout, KeyedDropout, KeyedDropout2d, KeyedFeatureAlphaDropout
 from tacit.tasks.models.per_record import ELEMENTWISE
+from tacit.tasks.precision import copied
 
 
 class Product(NamedTuple):
@@ -25,6 +31,10 @@ class Product(NamedTuple):
     a: Tensor
     g: Tensor
     columns: Callable[[Tensor], Tensor]
+
+    def copied(self, like: Tensor) -> Product:
+        """Return the product with inputs and gradients in the dtype of `like`."""
+        return self._replace(a=copied(self.a, like), g=copied(self.g, like))
 
 
 Back = Callable[[Tensor, bool], tuple[Product | None, Tensor]]

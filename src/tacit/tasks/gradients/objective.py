@@ -118,4 +118,4 @@ class FunctionObjective:
         return torch.vmap(self.record, in_dims=(None, 0, 0))(p, x, y)
 
     def repeat(self, what: str, function: Callable[..., Tensor], *values: Tensor) -> Tensor:
-        return self._traced(what, self.loss, function, *values)
+        return self._traced(f"{what} in {self.precision}", self.loss, function, *values)

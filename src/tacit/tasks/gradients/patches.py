@@ -46,7 +46,7 @@ def fold(layer: nn.Conv2d, g: Tensor, weight: Tensor, image: torch.Size) -> Tens
     """
     (high, wide), (down, across), (dy, dx) = layer.kernel_size, layer.stride, layer.dilation
     (records, c, h, w), (top, left), (height, width) = image, _padding(layer), positions(layer, image)
-    out = g.new_zeros(records, h + 2 * top, w + 2 * left, c)
+    out = weight.new_zeros(records, h + 2 * top, w + 2 * left, c)
     of_record, line, pixel, _ = out.stride()
     apart = -(-((wide - 1) * dx + 1) // across)
     rows = weight.movedim(2, -1)
