@@ -187,7 +187,8 @@ def test_cell_on_digits_learns(tmp_path):
 def test_package_includes_every_paper():
     data_files = tomllib.loads(PROJECT.read_text())["tool"]["setuptools"]["data-files"]
     papers = {name.partition("/")[0] for name in EXPERIMENTS}
-    kept = [path.name for path in (PROJECT.parent / "experiments/results").iterdir()]
+    results = PROJECT.parent / "experiments/results"
+    kept = {path.parent.relative_to(results).as_posix() for path in results.rglob("*.json")}
     assert data_files == {
         **{f"share/tacit/experiments/{paper}": [f"experiments/{paper}/*.toml"] for paper in papers},
         **{f"share/tacit/experiments/results/{name}": [f"experiments/results/{name}/*.json"] for name in kept},

@@ -96,7 +96,7 @@ def test_every_model_gives_the_same_as_alone(sections):
 
 
 def test_a_run_that_its_budget_stops_leaves_the_group_with_its_own_ledger():
-    stopped = config("const-d2p", {"noise_multiplier": 2.0}, 12, privacy={"delta": 1e-3, "budget": 0.8})
+    stopped = config("const-d2p", {"noise_multiplier": 2.0}, 12, privacy={"delta": 1e-3, "budget": 0.3})
     free = config("const-d2p", {"noise_multiplier": 2.0}, 12, privacy={"delta": 1e-3})
     found = together([stopped, free])
     assert "budget" in found[id(stopped)].stopped

@@ -127,15 +127,15 @@ def test_an_interrupted_run_counts_what_it_released(tmp_path, within_a_round, mo
     observers = [] if within_a_round else [interrupt_after(4)]
     run = secret(out=tmp_path / "run", observers=observers)
     if within_a_round:
-        original = run.task._records.gradient_sum
+        original = run.task._records.gradient_sums
 
-        def gradient_sum(*args, **kwargs):
+        def gradient_sums(*args, **kwargs):
             if run.t == 4:
                 run.task.ledger.open(4, "gradient of the round that is interrupted")
                 raise KeyboardInterrupt
             return original(*args, **kwargs)
 
-        monkeypatch.setattr(run.task._records, "gradient_sum", gradient_sum)
+        monkeypatch.setattr(run.task._records, "gradient_sums", gradient_sums)
     run.go()
     assert (run.interrupted, run.t) == (True, 4)
     assert run.privacy.guaranteed == epsilon(planned(run)[:4], DELTA)

@@ -124,8 +124,8 @@ def change_gradients(monkeypatch, factor):
     """Make gradients differ, as another library or another number of threads may."""
     from tacit.tasks.records import Records
 
-    real = Records.gradient_sum
-    monkeypatch.setattr(Records, "gradient_sum", lambda *args: real(*args).mul_(factor))
+    real = Records.gradient_sums
+    monkeypatch.setattr(Records, "gradient_sums", lambda *args: [value.mul_(factor) for value in real(*args)])
 
 
 def test_another_value_is_refused_and_does_not_leave(crashed, whole, monkeypatch):

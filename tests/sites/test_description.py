@@ -53,7 +53,7 @@ def test_text_can_be_parsed(mine):
     assert mine.text.isascii()
     assert json.loads(mine.text)["algorithm"] == {
         "name": "dyn-d2p",
-        **{"lr": 0.5, "clip": 1, "rho_c": 2, "rho_mu": 2, "noise_multiplier": 1},
+        **{"lr": 0.5, "clip": 1, "clip_per": "record", "rho_c": 2, "rho_mu": 2, "noise_multiplier": 1},
     }
     assert NetworkDescription.parse(json.dumps(json.loads(mine.text), indent=2)).text == mine.text
 

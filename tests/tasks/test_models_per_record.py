@@ -13,7 +13,7 @@ from tacit.tasks.models.per_record import _KNOWN, is_per_record
 BUILT_IN = {
     "logistic": ((1, 8, 8), {}, "stacked", "stacked", "stacked"),
     "mlp": ((1, 8, 8), {}, "stacked", "stacked", "stacked"),
-    "cnn": ((1, 8, 8), {}, "ghost", "vectorised", "summed"),
+    "cnn": ((1, 8, 8), {}, "convolutional", "convolutional", "convolutional"),
     "resnet10": ((1, 8, 8), {"width": 8}, "ghost", "vectorised", "summed"),
     "resnet18": ((1, 8, 8), {"width": 8}, "ghost", "vectorised", "summed"),
     "vit": ((1, 8, 8), {"width": 8}, "ghost", "vectorised", "summed"),

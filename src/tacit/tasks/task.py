@@ -67,8 +67,7 @@ class Task(TaskFacts):
         >>> from tacit.tasks import datasets, models, shards
         >>> data = datasets.build("digits")
         >>> module = models.build("logistic", {"inputs": data.inputs, "classes": data.classes})
-        >>> parts = shards["iid"](data.y.numpy(), 4, 0)
-        >>> task = Task(Model(module), data, parts, batch=16)
+        >>> task = Task(Model(module), data, shards["iid"](data.y.numpy(), 4, 0), batch=16)
         >>> g = task.gradient(task.initial(), step=0, clip=Clip(1.0))
         >>> g.sensitivity.tolist()  # one record moves the sum by at most C, the mean by C / B
         [0.0625, 0.0625, 0.0625, 0.0625]
