@@ -1,6 +1,8 @@
 """The lists of mutants fit the code and the tests, and the runner tells caught mistakes from the others."""
 
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -24,6 +26,25 @@ def test_the_mutant_fits_the_code_and_its_tests_exist(mutant):
         file, _, name = test.partition("::")
         text = (ROOT / file).read_text(encoding="utf-8")
         assert not name or f"def {name.partition('[')[0]}(" in text, test
+
+
+def test_the_parameters_of_tests_of_mutants_exist():
+    """A test that is not found would not catch its mutant."""
+    tests = sorted({test for mutant in MUTANTS for test in mutant.tests if "[" in test})
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-o",
+        "addopts=",
+        "--collect-only",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        *tests,
+    ]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-2000:]
 
 
 @pytest.fixture

@@ -225,8 +225,7 @@ class Task(TaskFacts):
 
         Return whether this is enforced. If the model's smoothness is unknown, it is an assumption.
         """
-        longest = self.model.longest_input(smoothness)
-        if longest is None:
+        if (longest := self.model.longest_input(smoothness)) is None:
             return False
         self._records.limit_lengths(longest)
         return True
