@@ -10,6 +10,7 @@ from tacit.errors import TacitError
 from tacit.runs import Config, from_config
 from tacit.tasks import Clip, Model
 from tests.devices.under_test import DEVICE, DTYPE, IS_SHADOW, on_device
+from tests.helpers import digits_task
 from tests.tasks.test_gradients import CLIPS, ENGINES, MODELS, applicable, batch, build
 
 
@@ -34,6 +35,37 @@ def test_engines_compute_on_a_device(name, engine):
         with on_device():
             placed = (part.to(DEVICE) for part in data)
             check_same(expected, Model(build(name), engine=engine).gradient_sum(*placed, clip))
+
+
+@pytest.mark.parametrize(("name", "engine"), [case for case in CASES if case[0] in ("mlp", "cnn")])
+def test_padding_that_is_not_finite_has_no_influence_on_a_device(name, engine):
+    """At a node with records, and at one whose batch is empty."""
+    model = Model(build(name), engine=engine)
+    params, x, y, weight = batch(model, MODELS[name][0], 3, dtype=DTYPE)
+    weight[2] = 0
+    clips = [None, Clip(0.5)] if engine != "summed" else [None, Clip(0.5, per="batch")]
+    expected = [model.gradient_sum(params, x, y, weight, clip) for clip in clips]
+    x[weight == 0] = float("nan")
+    with on_device():
+        for clip, wanted in zip(clips, expected, strict=True):
+            placed = (part.to(DEVICE) for part in (params, x, y))
+            check_same(wanted, Model(build(name), engine=engine).gradient_sum(*placed, weight, clip))
+
+
+@pytest.mark.skipif(not IS_SHADOW, reason="transfers are counted on the shadow device")
+@pytest.mark.parametrize(("name", "engine"), [case for case in CASES if case[0] in ("logistic", "mlp", "cnn")])
+def test_a_gradient_reads_one_number_from_a_device_if_it_is_clipped_and_none_otherwise(name, engine):
+    options = {key: value for key, value in MODELS[name][1].items() if key != "hidden"}
+    norms = [norm for norm in ("l2", "l1") if engine != "summed" and applicable(engine, name, norm)]
+    for clip in (None, *(Clip(1.0, norm) for norm in norms), Clip(1.0, per="batch")):
+        with on_device() as transfers:
+            task = digits_task(3, batch=4, model=name, options=options, engine=engine, dtype=DTYPE, device=DEVICE)
+            for step in range(2):  # the first draw also tries the model
+                transfers.reads.clear()
+                transfers.to_host.clear()
+                task.gradient(task.initial(), step, clip)
+        assert not transfers.to_host
+        assert transfers.reads.total() == (clip is not None)
 
 
 def frozen_statistics():
@@ -107,3 +139,15 @@ def test_several_cells_compute_on_a_device(name, per, norm):
     expected = sums(torch.device("cpu"))
     with on_device():
         check_same(expected, sums(DEVICE))
+
+
+def test_padding_that_is_not_finite_has_no_influence_on_several_cells():
+    model = Model(build("mlp"))
+    params, x, y, weight = batch(model, MODELS["mlp"][0], 3, dtype=DTYPE)
+    weight[2] = 0
+    points, clips = torch.stack([params, -params]), [Clip(0.5), Clip(2.0)]
+    expected = model.gradient_sums(points, x, y, weight, clips)
+    x[weight == 0] = float("nan")
+    with on_device():
+        placed = (part.to(DEVICE) for part in (points, x, y))
+        check_same(expected, Model(build("mlp")).gradient_sums(*placed, weight, clips))
