@@ -91,8 +91,12 @@ def test_mechanisms_release_on_a_device_what_the_cpu_releases_with_the_same_word
     exact = torch.linspace(-3, 3, 3 * 700, dtype=DTYPE).view(3, 700)
     noise = SameNoise(bytes(32), reproducible=True, seed=0)
     expected = example(name).release(bounded(exact.clone(), noise=noise))
-    with on_device():
+    with on_device() as transfers:
         check_same(expected, example(name).release(bounded(exact.to(DEVICE), noise=noise)))
+        if IS_SHADOW:
+            transfers.reads.clear()
+            example(name).release(bounded(exact.to(DEVICE), noise=noise))
+            assert not transfers.reads
 
 
 @pytest.mark.parametrize("graph", ["ring", "one-peer-exponential"])
@@ -124,12 +128,12 @@ class Work:
     copies: int = 0
 
 
-def work_of_a_round(name, transfers):
+def work_of_a_round(name, transfers, algorithm=None):
     """The third round: nothing is prepared in it that later rounds use again."""
     task = same_noise(digits(name, device=DEVICE, dtype=DTYPE))
     network = Simulated(graph_for(name, task.n))
     network.device = DEVICE
-    stepper = Stepper(private(name, 3).bind(task.without_records(gradients=False), network.graph))
+    stepper = Stepper((algorithm or private(name, 3)).bind(task.without_records(gradients=False), network.graph))
     state, work = stepper.start(task, network.graph), Work()
 
     def counted(request):
@@ -157,3 +161,14 @@ def test_a_round_reads_whether_gradients_and_messages_are_finite_and_nothing_els
     assert work.messages > 0 or name == "one-shot-ridge"  # which sends in its first round only
     assert work.reads == work.clipped + work.messages
     assert work.copies == COPIES_FOR_THE_LEDGER.get(name, 0)
+
+
+@pytest.mark.skipif(not IS_SHADOW, reason="transfers are counted on the shadow device")
+@pytest.mark.parametrize("option", [*compressors, "mixing"])
+def test_compressors_and_mixing_options_read_no_other_numbers(option):
+    given = {"mixing": MixingOptions(**accepted("porter"))} if option == "mixing" else {"compressor": option}
+    with on_device() as transfers:
+        work = work_of_a_round("porter", transfers, private("porter", 3, **given))
+    assert work.messages > 1
+    assert work.reads == work.clipped + work.messages
+    assert work.copies == 0

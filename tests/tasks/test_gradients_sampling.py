@@ -93,8 +93,8 @@ def check(name, kind, engines, norms, used):
 @pytest.mark.parametrize("name", MODELS)
 def test_every_engine_and_clip_equals_the_mean_over_the_drawn_records(name, used):
     """With Poisson sampling, which pads batches."""
-    engines = [engine for engine in [*ENGINES, "looped", "summed"] if engine == "looped" or applicable(engine, name, "l2")]
-    check(name, "poisson", dict.fromkeys(engines), list(clip_norms), used)
+    engines = [each for each in [*ENGINES, "summed"] if each == "looped" or applicable(each, name, "l2")]
+    check(name, "poisson", engines, list(clip_norms), used)
 
 
 @pytest.mark.parametrize(("name", "engines"), FAMILIES)
