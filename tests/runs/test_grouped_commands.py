@@ -64,7 +64,8 @@ def alone(monkeypatch):
 
 
 def test_compared_methods_equal_separate_runs(tmp_path, monkeypatch, stacked):
-    arguments = {"epsilon": 2.0, "delta": 1e-3, "seeds": 1, "settings": ["rounds=3", "evaluate_every=3", "graph.nodes=3"]}
+    settings = ["rounds=3", "evaluate_every=3", "graph.nodes=3"]
+    arguments = {"epsilon": 2.0, "delta": 1e-3, "seeds": 1, "settings": settings}
     methods = ["dyn-d2p", "dp-sgd", "sgp"]
     together = run_comparison(methods, **arguments, out=tmp_path / "together")
     assert stacked.count(3) == 3
