@@ -9,6 +9,7 @@ from torch import nn
 from tacit.errors import TacitError
 from tacit.runs import Config, from_config
 from tacit.tasks import Clip, Model
+from tacit.tasks.clipping import vector_norms
 from tests.devices.under_test import DEVICE, DTYPE, IS_SHADOW, on_device
 from tests.helpers import digits_task
 from tests.tasks.test_gradients import CLIPS, ENGINES, MODELS, applicable, batch, build
@@ -66,6 +67,19 @@ def test_a_gradient_reads_one_number_from_a_device_if_it_is_clipped_and_none_oth
                 task.gradient(task.initial(), step, clip)
         assert not transfers.to_host
         assert transfers.reads.total() == (clip is not None)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, DTYPE])
+@pytest.mark.parametrize("length", [3, 200])
+def test_norms_on_a_device_are_those_of_the_cpu_for_numbers_of_every_size(dtype, length):
+    sizes = torch.tensor([0.0, 1e-44, 1e-38, 1e-30, 1e-20, 1e-10, 1.0, 1e18, 1e25, 3e38, float("inf"), float("nan")])
+    sizes = torch.cat([sizes.double(), torch.tensor([1e-310, 1e-200, 1e100, 1e200, 1e300], dtype=torch.float64)])
+    g = (sizes[:, None] * torch.randn(len(sizes), length, dtype=torch.float64)).to(dtype)
+    for degree in (1, 2):
+        expected = vector_norms(g, degree)
+        with on_device():
+            found = vector_norms(g.to(DEVICE), degree).cpu()
+        torch.testing.assert_close(found, expected, rtol=1e-12 if IS_SHADOW else 1e-5, atol=0, equal_nan=True)
 
 
 def frozen_statistics():

@@ -62,13 +62,10 @@ def vector_norms(g: Tensor, degree: Literal[1, 2]) -> Tensor:
 
 
 def _norms_on_device(g: Tensor) -> Tensor:
-    """Return L2 norms without a choice that depends on values, for which the computer would wait for the device.
-
-    In double precision, the squares of single-precision numbers neither overflow nor underflow.
-    """
-    if g.dtype != torch.float64:
-        return _root_sum_squares(g.double())
-    norms = _root_sum_squares(g)
+    """Return L2 norms without a choice that depends on values, for which the computer would wait for the device."""
+    norms = as_double(_root_sum_squares(g))
+    if g.dtype != torch.float64:  # in double precision, the squares of other numbers do not underflow
+        return torch.where(norms < _SMALL, torch.linalg.vector_norm(g, dim=-1, dtype=torch.float64), norms)
     scale = torch.linalg.vector_norm(g, torch.inf, dim=-1, keepdim=True)
     scale = scale.clamp(min=torch.finfo(torch.float64).smallest_normal)
     return torch.where(norms < _SMALL, _root_sum_squares(g / scale) * scale.squeeze(-1), norms)
