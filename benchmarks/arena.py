@@ -18,6 +18,7 @@ from benchmarks.case import Case
 from benchmarks.earlier import EARLIER, source
 
 ROOT = Path(__file__).parent.parent
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 LONG_ROUND = 2.0  # seconds; a contender with longer rounds has one warm-up round
 
 

@@ -110,10 +110,12 @@ def _time(configs: Sequence[Config], data: Dataset, *, grouped: bool) -> float:
 def main() -> None:
     """Print one line per case."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cells", description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*CASES, []], help="the cases; default: all")
+    parser.add_argument("names", nargs="*", help=f"default: {' '.join(CASES)}")
     parser.add_argument("--quick", action="store_true", help="measure once instead of three times")
     parser.add_argument("--json", action="store_true", help="print the measurements as JSON")
     options = parser.parse_args()
+    if unknown := [name for name in options.names if name not in CASES]:
+        parser.error(f"unknown case {', '.join(unknown)}; the cases are {', '.join(CASES)}")
     for name in options.names or CASES:
         found = measured(name, 1 if options.quick else 3)
         alone, together = (found["measured"][how]["seconds"] for how in ("alone", "together"))

@@ -13,10 +13,10 @@ from importlib.util import find_spec
 from typing import Any
 
 from benchmarks import cluster, graphs
-from benchmarks.arena import ROOT, NotMeasured, compete
+from benchmarks.arena import ROOT, THREAD_VARIABLES, NotMeasured, compete
 from benchmarks.case import Case
 from benchmarks.consensus import BASE, SIZES, TRAINED, name_of
-from benchmarks.earlier import EARLIER
+from benchmarks.earlier import EARLIER, source
 from benchmarks.peers import DECENT, FLOWER, JAX, NVFLARE, Peer, measure
 
 Found = dict[str, Any]
@@ -33,11 +33,17 @@ class Cell:
 
 
 def turns(names: list[str], case: Case | None, seconds: float) -> Found:
-    """Let contenders compete; Opacus only if it is installed."""
-    present = [name for name in names if name not in OPACUS or find_spec("opacus")]
+    """Let contenders compete: Opacus only if it is installed, the earlier source only in a git checkout."""
+    absent = [*(OPACUS if find_spec("opacus") is None else ()), *(each for each in names if is_missing(each))]
+    present = [name for name in names if name not in absent]
     found = compete(present, case, seconds)
     described = {} if case is None else {"case": asdict(case)}
     return {**described, "measured": {name: asdict(each) for name, each in found.items()}}
+
+
+def is_missing(name: str) -> bool:
+    """Return whether a contender needs the earlier source and it is not available."""
+    return name.startswith(EARLIER) and source() is None
 
 
 def of_case(row: str, case: Case, names: list[str], cost: float, seconds: float) -> Cell:
@@ -140,7 +146,11 @@ def profile(quick: bool) -> Iterator[Cell]:
     for model in ("logistic", "mlp", "cnn"):
         given = ["tacit", json.dumps(asdict(Case(model, 100 if model != "cnn" else 10, "record")))]
         yield Cell(f"profile/{model}", 12.0, partial(profiled, given))
-    for title, name in (("DP-Norm", "dp-norm"), ("quadratics", "quadratics100"), ("consensus", name_of("laplace", BASE))):
+    for title, name in (
+        ("DP-Norm", "dp-norm"),
+        ("quadratics", "quadratics100"),
+        ("consensus", name_of("laplace", BASE)),
+    ):
         yield Cell(f"profile/{title}", 12.0, partial(profiled, [name]))
 
 
@@ -184,7 +194,6 @@ def sites(count: int) -> Found:
     return {"speeds": compare(chosen, 4.0, 50, count)}
 
 
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 ROWS: dict[str, Callable[[bool], Iterator[Cell]]] = {
     "cnn": cnn,
     "linear": linear,

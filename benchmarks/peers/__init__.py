@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.arena import Measured, NotMeasured, compete
+from benchmarks.arena import THREAD_VARIABLES, Measured, NotMeasured, compete
 from benchmarks.case import Case
 from benchmarks.consensus import name_of
 
@@ -84,9 +84,10 @@ def measure(peer: Peer, rounds: int, seconds: float) -> dict[str, Any]:
     return {"title": peer.title, "version": found["version"], "measured": measured}
 
 
-def run_script(python: Path, script: str, args: list[str]) -> dict[str, Any]:
+def run_script(python: Path, script: str, args: list[str], threads: int | None = None) -> dict[str, Any]:
     """Run a script of this folder and return what it prints as JSON in its last line."""
     quiet = {"RAY_USAGE_STATS_ENABLED": "0", "FLWR_TELEMETRY_ENABLED": "0"}
+    quiet |= {} if threads is None else dict.fromkeys(THREAD_VARIABLES, str(threads))
     command = [str(python), str(HERE / f"{script}.py"), *args]
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | quiet
     try:
