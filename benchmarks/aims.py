@@ -60,9 +60,7 @@ def measured(cells: Cells, key: str) -> Mapping[str, Any]:
     return found
 
 
-def against(
-    key: str, others: tuple[str, ...], ours: str = "tacit", *, memory: bool = False
-) -> Callable[[Cells], Value]:
+def against(key: str, others: tuple[str, ...], *, memory: bool = False) -> Callable[[Cells], Value]:
     """Return how many times as fast Tacit is as the fastest of the others."""
 
     def value(cells: Cells) -> Value:
@@ -70,8 +68,8 @@ def against(
         other = fastest(found, others)
         if other is None:
             raise Missing(f"{' and '.join(others)} did not run")
-        ratio = other["seconds"] / found[ours]["seconds"]
-        sizes = (gigabytes(each) for each in (found[ours], other))
+        ratio = other["seconds"] / found["tacit"]["seconds"]
+        sizes = (gigabytes(each) for each in (found["tacit"], other))
         note = " ({:.1f} GB, Opacus {:.1f} GB)".format(*sizes) if memory else ""
         return Value(ratio, f"{times(ratio)}{note}")
 

@@ -40,7 +40,7 @@ class _Worker:
     def __init__(self, name: str, case: Case | None) -> None:
         self._name, self.times = name, list[float]()
         args = [name.removeprefix(EARLIER), *([] if case is None else [json.dumps(asdict(case))])]
-        self._errors = tempfile.TemporaryFile("w+")
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed in __exit__)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.worker", *args],
             cwd=ROOT,

@@ -1,4 +1,4 @@
-"""Rounds of many nodes: noise and mixing without a gradient, the least work that any implementation has, and training."""
+"""Rounds of many nodes: noise and mixing without a gradient, the least work of any implementation, and training."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def _products(found: Mapping[str, Any]) -> str:
     now, products = found["dp-norm"]["seconds"], found["products"]["seconds"]
     least = FLOPS * found["sgemm"]["seconds"] / (2 * SIDE**3)
     return (
-        f"A round of DP-Norm has {NODES * STEPS} local steps. Its matrix products alone, each as one call for all nodes, "
+        f"A round of DP-Norm has {NODES * STEPS} local steps. Its matrix products alone, one call for all nodes each, "
         f"take {milliseconds(products)}, and would take {milliseconds(least)} ({least / now:.0%} of the round) at the "
         f"machine's sgemm rate, which products with {CLASSES} outputs do not reach.\n"
     )

@@ -3,6 +3,7 @@
 Prints the seconds of each iteration at the first node. Processes import `TimedConsensus` from this file.
 """
 
+import itertools
 import json
 import os
 import resource
@@ -61,7 +62,7 @@ def main() -> None:
         found = json.loads(Path(os.environ[TIMES]).read_text())
     ends = found["ends"][WARM_UP - 1 :]
     assert abs(found["value"] - (nodes - 1) / 2) < 1e-6, "the nodes must agree on the mean"
-    times = [b - a for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    times = [b - a for a, b in itertools.pairwise(ends)]
     print(json.dumps({"times": times, "memory": found["memory"], "version": version("nvflare")}))
 
 
