@@ -61,7 +61,8 @@ mutants: setup
 results: setup
 	$(BIN)/python -m tacit.reproduce docs/experiments/*.md
 
-# Benchmarks against Opacus; other libraries are installed into environments of their own under benchmarks/.venv.
+# Measure every row of docs/benchmarks.md and write its tables, about 25 minutes. An interrupted run continues.
+# Libraries other than Opacus are installed into environments of their own under benchmarks/.venv.
 bench: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
 	$(BIN)/python -m benchmarks

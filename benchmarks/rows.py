@@ -142,14 +142,14 @@ def edges(case: Case) -> int:
 
 
 def profile(quick: bool) -> Iterator[Cell]:
-    """Profile rounds of 100 nodes (the experiment: 6), with one thread."""
+    """Profile rounds with one thread."""
     for model in ("logistic", "mlp", "cnn"):
         given = ["tacit", json.dumps(asdict(Case(model, 100 if model != "cnn" else 10, "record")))]
-        yield Cell(f"profile/{model}", 12.0, partial(profiled, given))
+        yield Cell(f"profile/{model}, n = {100 if model != 'cnn' else 10}", 12.0, partial(profiled, given))
     for title, name in (
         ("DP-Norm", "dp-norm"),
         ("quadratics", "quadratics100"),
-        ("consensus", name_of("laplace", BASE)),
+        ("10,000 × 1,000", name_of("laplace", BASE)),
     ):
         yield Cell(f"profile/{title}", 12.0, partial(profiled, [name]))
 
