@@ -36,6 +36,7 @@ PARTS = {
     "graphs": "mixing and counting messages",
     "privacy": "ledger and checks of releases",
     "algorithms": "the method's own steps",
+    "tasks": "requests and checks of the task",
 }
 _SOURCE = str(Path(tacit.__file__).parent) + "/"
 
@@ -55,16 +56,16 @@ def shares(profile: cProfile.Profile) -> dict[str, float]:
 
     def owner(function: tuple[str, int, str], depth: int = 0) -> dict[str, float]:
         """Return how the time of a function is divided among the parts, by its callers' time in it."""
-        if function[0].startswith(_SOURCE) or depth > 12:
+        if function[0].startswith(_SOURCE) or depth > 50:
             return {part_of(function[0]): 1.0}
         if function not in owners:
-            owners[function] = {OTHER: 1.0}  # for functions that call themselves
-            callers = {caller: numbers[3] for caller, numbers in stats[function][4].items()}
-            total, found = sum(callers.values()), Counter[str]()
-            for caller, spent in callers.items():
+            owners[function] = {}  # nobody, while its callers are visited: functions can call each other in a circle
+            found = Counter[str]()
+            for caller, (_, _, _, spent) in stats[function][4].items():
                 for part, share in owner(caller, depth + 1).items():
-                    found[part] += share * spent / total if total else 0.0
-            owners[function] = dict(found) if total else {OTHER: 1.0}
+                    found[part] += share * spent
+            total = sum(found.values())
+            owners[function] = {part: each / total for part, each in found.items()} if total else {OTHER: 1.0}
         return owners[function]
 
     for function, (_, _, own, _, _) in stats.items():
