@@ -54,31 +54,31 @@ def cnn(quick: bool) -> Iterator[Cell]:
     seconds = 2.0 if quick else 12.0
     for n in (10,) if quick else (10, 100):
         for clip, names in (("record", ["tacit", *OPACUS]), ("batch", ["tacit", "loop"])):
-            cost = 50.0 if n == 100 and clip == "record" else 35.0
+            cost = 35.0 if n == 100 and clip == "record" else 22.0
             yield of_case("cnn", Case("cnn", n, clip), names, cost, seconds)
 
 
 def linear(quick: bool) -> Iterator[Cell]:
-    costs = {(1000, "logistic"): 75.0, (1000, "mlp"): 150.0}
+    costs = {(1000, "logistic"): 35.0, (1000, "mlp"): 70.0}
     for model in ("logistic", "mlp"):
         for n in (10, 100) if quick else (10, 100, 1000):
             names = ["tacit", "handwritten", *OPACUS]
-            cost = costs.get((n, model), 35.0)
+            cost = costs.get((n, model), 25.0)
             yield of_case("linear", Case(model, n, "record"), names, cost, 2.0 if quick else 10.0)
         for n in (10,) if quick else (10, 100):
             names = ["tacit", "handwritten", "loop"]
-            yield of_case("linear", Case(model, n, "batch"), names, 20.0, 2.0 if quick else 5.0)
+            yield of_case("linear", Case(model, n, "batch"), names, 15.0, 2.0 if quick else 5.0)
 
 
 def resnet(quick: bool) -> Iterator[Cell]:
     case = Case("resnet18", 1 if quick else 4, "record", batch=32)
-    yield of_case("resnet", case, ["tacit", *OPACUS], 210.0, 1.0)
+    yield of_case("resnet", case, ["tacit", *OPACUS], 110.0, 1.0)
 
 
 def small(quick: bool) -> Iterator[Cell]:
-    yield Cell("small/fixed cost", 20.0, partial(turns, ["quadratics5", EARLIER + "quadratics5"], None, 4.0))
+    yield Cell("small/fixed cost", 10.0, partial(turns, ["quadratics5", EARLIER + "quadratics5"], None, 4.0))
     for peer in (*DECENT.values(), FLOWER):
-        yield of_peer("small", peer, 60.0 if peer is FLOWER else 25.0, quick)
+        yield of_peer("small", peer, 40.0 if peer is FLOWER else 25.0, quick)
 
 
 def of_peer(row: str, peer: Peer, cost: float, quick: bool) -> Cell:
@@ -89,8 +89,8 @@ def of_peer(row: str, peer: Peer, cost: float, quick: bool) -> Cell:
 def convex(quick: bool) -> Iterator[Cell]:
     for method, others in (("dp-norm", ["products", "sgemm"]), ("dp-sgd", [])):
         names = [method, EARLIER + method, *others]
-        yield Cell(f"convex/{method}", 30.0, partial(turns, names, None, 2.0 if quick else 12.0))
-        yield Cell(f"convex/{method} cells", 60.0, partial(stacked_cells, method, quick))
+        yield Cell(f"convex/{method}", 25.0, partial(turns, names, None, 2.0 if quick else 12.0))
+        yield Cell(f"convex/{method} cells", 50.0, partial(stacked_cells, method, quick))
 
 
 def stacked_cells(name: str, quick: bool) -> Found:
@@ -106,7 +106,7 @@ def stacked_cells(name: str, quick: bool) -> Found:
 def consensus(quick: bool) -> Iterator[Cell]:
     names = [name_of("laplace", BASE), "gaussian", "copy+laplace", "copy+own", "copy+gaussian"]
     yield Cell("consensus/10,000 × 1,000", 30.0, partial(turns, names, None, 2.0 if quick else 12.0))
-    yield Cell("consensus/limits", 15.0, partial(turns, ["sgemm", "copy"], None, 2.0 if quick else 5.0))
+    yield Cell("consensus/limits", 10.0, partial(turns, ["sgemm", "copy"], None, 2.0 if quick else 5.0))
 
 
 def large(quick: bool) -> Iterator[Cell]:
@@ -114,7 +114,8 @@ def large(quick: bool) -> Iterator[Cell]:
         for size in sizes:
             name = name_of(kind, size)
             if not (quick and size[0] > BASE[0]):
-                yield Cell(f"large/{name}", 30.0, partial(turns, [name], None, 1.0 if quick else 8.0))
+                cost = 15.0 if kind == "laplace" else 35.0
+                yield Cell(f"large/{name}", cost, partial(turns, [name], None, 1.0 if quick else 8.0))
 
 
 def growth(quick: bool) -> Iterator[Cell]:
@@ -129,7 +130,7 @@ def growth(quick: bool) -> Iterator[Cell]:
     for name, cases in series.items():
         for case in cases[:1] if quick else cases:
             size = {"nodes": case.n, "parameters": parameters(case), "batch": case.batch, "edges": edges(case)}[name]
-            cost = 25.0 if case.n > 1000 else 8.0
+            cost = 15.0 if case.n > 1000 else 7.0
             yield Cell(f"growth/{name} = {size:,}", cost, partial(turns, ["tacit"], case, 1.0 if quick else 3.0))
 
 
@@ -167,8 +168,8 @@ def profiled(given: list[str]) -> Found:
 def others(quick: bool) -> Iterator[Cell]:
     """Peers without an aim."""
     for peer in JAX.values():
-        yield of_peer("others", peer, 30.0, quick)
-    yield of_peer("others", NVFLARE, 60.0, quick)
+        yield of_peer("others", peer, 35.0, quick)
+    yield of_peer("others", NVFLARE, 50.0, quick)
     for d in graphs.SIZES[: 1 if quick else None]:
         yield Cell(f"others/pygsp2, {d} vertices", 45.0 if d > 500 else 10.0, partial(graphs.measured, d))
 
@@ -177,7 +178,7 @@ def networks(quick: bool) -> Iterator[Cell]:
     """Ranks of a cluster, and messages between sites; both need extras."""
     for name in cluster.GRAPHS if not quick else ["ring"]:
         given = (name, 1000, 1.0) if quick else (name, cluster.NODES, 12.0)
-        yield Cell(f"networks/ranks, {name}", 40.0, partial(ranks, *given))
+        yield Cell(f"networks/ranks, {name}", 20.0, partial(ranks, *given))
     yield Cell("networks/sites", 40.0, partial(sites, 3 if quick else 9))
 
 
