@@ -1,7 +1,19 @@
 """The table of the aims: what is met, what is not, and what was not measured."""
 
 import pytest
-from benchmarks.aims import Aim, Missing, Value, against, consensus, linear_growth, lines, memory, per_cell, speed_up
+from benchmarks.aims import (
+    Aim,
+    Missing,
+    Value,
+    against,
+    consensus,
+    linear_growth,
+    lines,
+    memory,
+    messages,
+    per_cell,
+    speed_up,
+)
 from benchmarks.formats import number
 
 
@@ -81,6 +93,11 @@ def test_growth_is_linear_if_the_time_per_node_is_the_same():
     }
     assert linear_growth((1_000_000, 100), (10_000, 100))(cells).number == pytest.approx(1.1)
     assert memory((1_000_000, 100))(cells) == (1.5, "1.5 GB, 1.10 s per round")
+
+
+def test_messages_between_sites_are_compared_in_the_same_turn():
+    speeds = {"bare TLS": [[100, 1], [200, 1], [400, 1]], "sites": [[90, 1], [100, 1], [400, 1]]}
+    assert messages({"networks/sites": {"speeds": speeds}}) == (0.9, "90% (100 MB/s)")
 
 
 def test_every_aim_has_a_line_without_results():
