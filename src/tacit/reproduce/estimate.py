@@ -1,0 +1,151 @@
+"""Time and memory of an experiment before it starts, from a few rounds of each kind of cell."""
+
+from __future__ import annotations
+
+import json
+import math
+import resource
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tacit.reproduce.cell_runs import experiment_data
+from tacit.reproduce.cells import ExperimentCell
+from tacit.reproduce.graph_measurement import measure_study
+from tacit.reproduce.graph_study import GraphStudy
+from tacit.runs import Config, Observer, Run, UserParts, batch_relation, from_config
+from tacit.runs.resolved_config import evaluation_interval
+from tacit.version import __version__
+
+_SECONDS, _ROUNDS = 3.0, 20  # a trial ends after so much time or so many rounds, but not before its second round
+_NO_INFLUENCE = {"seed", "rounds", "evaluate_every", "privacy", "name"}  # on the time of a round
+
+
+@dataclass(frozen=True)
+class KindEstimate:
+    """The measured trial of one kind of cell, scaled to all its cells.
+
+    Attributes:
+        title: The cell that was tried.
+        cells: Number of cells of this kind that are not finished.
+        start, round, evaluation: Seconds of each. The start includes data, calibration of the noise and the first round.
+        seconds: Time of all these cells, one after the other.
+    """
+
+    title: str
+    cells: int
+    start: float
+    round: float
+    evaluation: float
+    seconds: float
+
+
+def estimate_cells(cells: Sequence[ExperimentCell], jobs: int = 1) -> dict[str, Any]:
+    """Measure one cell of each kind, and scale the time to all cells. Data are downloaded and loaded if needed."""
+    kinds: dict[str, list[ExperimentCell]] = {}
+    for cell in cells:
+        kinds.setdefault(cell_kind(cell), []).append(cell)
+    tried = [_try_study(kind) if isinstance(kind[0].config, GraphStudy) else _try_runs(kind) for kind in kinds.values()]
+    seconds = sum(each.seconds for each in tried)
+    return {
+        "cells": len(cells),
+        "seconds": round(seconds, 1),
+        "jobs": jobs,
+        "bytes": _peak_memory(),
+        "kinds": [asdict(each) for each in tried],
+        "versions": {"tacit": __version__},
+    }
+
+
+def cell_kind(cell: ExperimentCell) -> str:
+    """Cells of one kind take the same time per round. Seed, ε and real-valued hyperparameters have no influence."""
+    if isinstance(cell.config, GraphStudy):
+        return json.dumps([cell.config.source.name, cell.config.learner.name, cell.config.learner.release])
+    table = cell.config.model_dump(mode="json", exclude=_NO_INFLUENCE)
+    table["algorithm"] = {key: value for key, value in table["algorithm"].items() if not isinstance(value, float)}
+    calibrated = cell.config.privacy.epsilon is not None and cell.config.privacy.calibration
+    return json.dumps([table, calibrated, cell.held_out], sort_keys=True)
+
+
+def estimate_sentence(estimate: Mapping[str, Any]) -> str:
+    """An estimate in a sentence.
+
+    >>> estimate_sentence({"cells": 12, "seconds": 7300.0, "jobs": 2, "bytes": 1.5e9})
+    'Estimate: 12 cells, 2.0 hours on one core, 1.5 GB of memory per process.'
+    """
+    hours = estimate["seconds"] / 3600
+    time_text = f"{hours:.1f} hours" if hours < 48 else f"{hours / 24:.1f} days"
+    if hours < 1:
+        time_text = f"{math.ceil(estimate['seconds'] / 60)} min" if hours > 1 / 60 else f"{estimate['seconds']:.0f} s"
+    cells = f"{estimate['cells']} cell{'s' if estimate['cells'] != 1 else ''}"
+    return f"Estimate: {cells}, {time_text} on one core, {estimate['bytes'] / 1e9:.1f} GB of memory per process."
+
+
+class _Trial(Observer):
+    """Times the first rounds of a run, and then ends it."""
+
+    def __init__(self) -> None:
+        self.began = self.evaluated = time.monotonic()
+        self.rounds: list[float] = []
+
+    def on_start(self, run: Run) -> None:
+        self.began = time.monotonic()
+
+    def on_evaluation(self, run: Run, row: dict[str, Any]) -> None:
+        if run.t == 0:
+            self.evaluated = time.monotonic()
+
+    def on_round(self, run: Run) -> None:
+        self.rounds.append(time.monotonic())
+        if len(self.rounds) >= min(_ROUNDS, run.rounds) or (self.rounds[-1] > self.evaluated + _SECONDS and run.t > 1):
+            raise KeyboardInterrupt
+
+
+def _try_runs(cells: Sequence[ExperimentCell]) -> KindEstimate:
+    config = cells[0].config
+    assert isinstance(config, Config)
+    began, trial = time.monotonic(), _Trial()
+    data = experiment_data(config.data.model_dump_json(), batch_relation(config.batch), cells[0].held_out)
+    # The run has its full length, so that its noise is calibrated as in the experiment.
+    run = from_config(
+        config.model_copy(update={"evaluate_every": config.rounds}), UserParts(data=data), observers=[trial]
+    )
+    run.go()
+    ends = trial.rounds or [trial.evaluated]  # a budget may refuse the first round
+    per_round = (ends[-1] - ends[0]) / (len(ends) - 1) if len(ends) > 1 else ends[0] - trial.evaluated
+    evaluation = trial.evaluated - trial.began
+    start = trial.began - began + ends[0] - trial.evaluated
+    seconds = sum(start + per_round * (_rounds(cell) - 1) + evaluation * _evaluations(cell) for cell in cells)
+    return KindEstimate(cells[0].title, len(cells), start, per_round, evaluation, seconds)
+
+
+def _try_study(cells: Sequence[ExperimentCell]) -> KindEstimate:
+    """A whole cell, and then one with another seed, which does not search the parameters again."""
+    first = cells[0].config
+    assert isinstance(first, GraphStudy)
+    times = []
+    for config in (first, first.model_copy(update={"seed": first.seed + 1})):
+        began = time.monotonic()
+        measure_study(config)
+        times.append(time.monotonic() - began)
+    search = max(0.0, times[0] - times[1])
+    searches = len({json.dumps(cell.config.model_dump(mode="json", exclude={"seed"})) for cell in cells})
+    return KindEstimate(cells[0].title, len(cells), search, 0.0, times[1], searches * search + len(cells) * times[1])
+
+
+def _rounds(cell: ExperimentCell) -> int:
+    return cell.rounds or 1
+
+
+def _evaluations(cell: ExperimentCell) -> int:
+    assert isinstance(cell.config, Config)
+    every = cell.config.evaluate_every or evaluation_interval(cell.config.rounds)
+    return 1 + math.ceil(_rounds(cell) / every)
+
+
+def _peak_memory() -> int:
+    """The largest memory of this process so far, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
