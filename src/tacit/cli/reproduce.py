@@ -33,9 +33,7 @@ def reproduce(
     ] = None,
     rounds: Annotated[
         int | None,
-        typer.Option(
-            help="Rounds of the longest runs; the others in proportion. Tables mark runs shorter than published."
-        ),
+        typer.Option(help="Rounds of the longest runs; others in proportion. Shorter runs than published are marked."),
     ] = None,
     estimate: Annotated[
         bool,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 _COLUMNS, _PANEL = 3, (3.6, 2.7)  # panels per row, inches
 _MOST_PANELS = 24
-_STYLE = {"font.size": 7, "svg.fonttype": "none", "svg.hashsalt": "tacit", "axes.linewidth": 0.6}
+_STYLE: Any = {"font.size": 7, "svg.fonttype": "none", "svg.hashsalt": "tacit", "axes.linewidth": 0.6}
 _DIGEST = re.compile(r"data ([0-9a-f]{64})")
 
 
@@ -68,7 +68,7 @@ def _draw(ax: Axes, panel: ChartPanel) -> dict[str, Any]:
     assert panel.figure is not None
     layout, data = panel.figure["layout"], panel.figure["data"]
     places = list(dict.fromkeys(x for trace in data if trace["type"] == "bar" for x in trace["x"]))
-    names = {}
+    names: dict[str, Any] = {}
     for i, trace in enumerate(data):
         colour = _COLOURS[trace.get("meta", i) % len(_COLOURS)]
         spread = trace.get("error_y", {}).get("array")

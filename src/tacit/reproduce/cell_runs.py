@@ -78,7 +78,7 @@ def small_result(result: Result) -> Result:
 
 
 def run_cell(cell: ExperimentCell, member: Cell | None = None) -> Result:
-    """Run one cell, alone or as a member of a group. A run that fails, because it diverges for example, is a result too."""
+    """Run one cell, alone or as a member of a group. A run that fails, such as one that diverges, is a result too."""
     if isinstance(cell.config, GraphStudy):
         return {**_identity(cell), **measure_study(cell.config)}
     member = member or Cell()

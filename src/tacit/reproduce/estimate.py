@@ -30,7 +30,7 @@ class KindEstimate:
     Attributes:
         title: The cell that was tried.
         cells: Number of cells of this kind that are not finished.
-        start, round, evaluation: Seconds of each. The start includes data, calibration of the noise and the first round.
+        start, round, evaluation: Seconds of each. The start includes data, calibration and the first round.
         seconds: Time of all these cells, one after the other.
     """
 

@@ -1,4 +1,4 @@
-"""Seeds and lengths of the runs in a table. Rows that differ in them have columns, so that nothing is mixed silently."""
+"""Seeds and lengths of the runs in a table. Rows that differ in them get columns: nothing is mixed silently."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The generated blocks of a page: everything between two comments is made from kept results.
 
 A block begins with `<!-- KIND: NAME -->` and ends with `<!-- end of results -->`. The kinds are `results` (the table of
-the experiment NAME), `tuning` (its tries on held-out records), `summary` (the verdicts of all papers, NAME is `all`) and
-`chart`, which `tacit.reports.results_pages` adds.
+the experiment NAME), `tuning` (its tries on held-out records), `summary` (the verdicts of all papers, NAME is `all`)
+and `chart`, which `tacit.reports.results_pages` adds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Differences to a baseline, paired by seed: the same seed is the same data, deal and initial model for every method."""
+"""Differences to a baseline, paired by seed: a seed is the same data, deal and initial model for every method."""
 
 from __future__ import annotations
 

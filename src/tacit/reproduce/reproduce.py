@@ -89,10 +89,7 @@ def reproduce(
     cells = expand_cells(experiment, rounds=rounds)
     folder = out or _RUNS / f"{name}{'-quick' if quick else ''}{f'-{rounds}-rounds' if rounds else ''}"
     ensure_folder(folder)
-    if kept:
-        results = kept_results(name, cells)
-    else:
-        results = run_cells(cells, cells_folder(name, out, keep), jobs, keep=keep)
+    results = kept_results(name, cells) if kept else run_cells(cells, cells_folder(name, out, keep), jobs, keep=keep)
     rows = result_rows(experiment, cells, results)
     seconds = round(sum(result["seconds"] for result in results.values()), 1)
     done = ExperimentResults(name, experiment, quick, rows, seconds, folder)

@@ -117,9 +117,8 @@ def _outcome_cells(claim: Claim, experiment: Experiment, rows: Sequence[ResultRo
         outcome_text(experiment, _shown(claim, rows, only, calibration), outcome)
         for (only, calibration), outcome in zip(sides, outcomes, strict=True)
     ]
-    used = [
-        each for only, calibration in sides for row in rows_with(rows, only) if (each := summary_of(row, calibration))
-    ]
+    found = [summary_of(row, calibration) for only, calibration in sides for row in rows_with(rows, only)]
+    used = [each for each in found if each is not None]
     seeds = sorted({len(each.seeds) for each in used})
     lengths = length_range(used)
     return (
