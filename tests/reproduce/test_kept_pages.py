@@ -7,7 +7,7 @@ import pytest
 
 from tacit.errors import TacitError
 from tacit.reports import results_pages
-from tacit.reports.results_charts import chart_digest, digest_in
+from tacit.reports.results_charts import chart_digest, chart_svg, digest_in
 from tacit.reproduce import load_experiment
 from tacit.reproduce.cells import expand_cells
 from tacit.reproduce.kept import kept_rows
@@ -28,14 +28,14 @@ def paired(tiny):
     return tiny
 
 
-def keep(cell, accuracy, rounds=None):
+def keep(cell, accuracy, rounds=None, trace=()):
     """Save a made-up result of a cell."""
     done = cell.rounds if rounds is None else rounds
     FOLDER.mkdir(parents=True, exist_ok=True)
     history = [{"round": 0, "accuracy": 0.1, "loss": 2.0}, {"round": done, "accuracy": accuracy, "loss": 1.0}]
     privacy = {"guaranteed": 1.0, "claimed": 0.5, "claimed_for": "run", "delta": 1e-3, "reason": None}
     config = json.loads(cell.config.model_dump_json(exclude_none=True))
-    result = {"accuracy": accuracy, "loss": 1.0, "privacy": privacy, "history": history, "error": None}
+    result = {"accuracy": accuracy, "loss": 1.0, "privacy": privacy, "history": history, "error": None, "trace": trace}
     (FOLDER / f"{cell.key}.json").write_text(json.dumps({**result, "rounds": done, "config": config, "seconds": 1.0}))
 
 
@@ -155,6 +155,33 @@ def test_charts_are_drawn_from_kept_cells(paired, tmp_path):
     keep(cells(**GUARANTEED, calibration="guaranteed")[0], 0.6)
     assert results_pages.outdated_charts(page, page.read_text()) == ["tiny/one"]
     assert results_pages.write_page(page) == [chart]
+
+
+def test_a_chart_that_was_edited_by_hand_is_found(paired, tmp_path):
+    page = tmp_path / "docs.md"
+    page.write_text("<!-- chart: tiny/one -->\n<!-- end of results -->\n")
+    for cell in cells():
+        keep(cell, 0.5)
+    results_pages.write_page(page)
+    chart = tmp_path / "tiny-one.svg"
+    text = chart.read_text()
+    chart.write_text(text.replace("epsilon", "epsilom", 1).replace("Const", "Constant", 1))
+    assert results_pages.outdated_charts(page, page.read_text()) == ["tiny/one"]
+    assert results_pages.write_page(page) == [chart]
+    assert chart.read_text() == text
+
+
+@pytest.mark.parametrize("kind", ["bars", "lines", "curves", "sensitivity"])
+def test_every_kind_of_chart_is_drawn(paired, kind):
+    text = paired.read_text().replace('x = "epsilon"\n', "" if kind == "curves" else 'x = "epsilon"\n')
+    paired.write_text(text.replace("[chart]", f'[chart]\nkind = "{kind}"'))
+    for cell in cells():
+        keep(cell, 0.5 + 0.01 * cell.seed, trace=[{"round": 1, "real": 2.0, "estimated": 1.0}])
+    experiment = load_experiment("tiny/one")
+    svg = chart_svg(experiment, kept_rows("tiny/one", experiment))
+    series = {"real > estimated"} if kind == "sensitivity" else {"Free", "Const", "Dyn"}
+    assert all(f">{name.replace('>', '&gt;')}" in svg for name in series)
+    assert digest_in(svg) == chart_digest(experiment, kept_rows("tiny/one", experiment))
 
 
 def test_experiments_on_graphs_have_no_rounds():

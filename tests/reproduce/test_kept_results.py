@@ -1,6 +1,7 @@
 """Results that are kept with the experiments: read without a run, and the source of every table on a page."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,18 @@ def test_pages_have_the_kept_results(page):
     text = page.read_text(encoding="utf-8")
     assert updated_page(text) == text
     assert outdated_charts(page, text) == []
+
+
+@pytest.mark.parametrize(("name", "kind"), [("flagship", "results"), ("flagship", "tuning"), ("summary", "summary")])
+def test_a_number_that_is_edited_by_hand_is_found(name, kind):
+    """One digit of each kind of block on the real pages."""
+    page = next(each for each in PAGES if each.stem == name)
+    text = page.read_text(encoding="utf-8")
+    start = text.index(f"<!-- {kind}: ")
+    digit = re.compile(r"\d").search(text, text.index("\n| ", text.index("| --- |", start) + 200))
+    edited = f"{text[: digit.start()]}{9 - int(digit[0])}{text[digit.end() :]}"
+    assert edited != text
+    assert updated_page(edited) == text
 
 
 def test_every_experiment_is_on_a_page():

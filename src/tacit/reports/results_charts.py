@@ -22,18 +22,19 @@ _COLUMNS, _PANEL = 3, (3.6, 2.7)  # panels per row, inches
 _MOST_PANELS = 24
 _STYLE: Any = {"font.size": 7, "svg.fonttype": "none", "svg.hashsalt": "tacit", "axes.linewidth": 0.6}
 _DIGEST = re.compile(r"data ([0-9a-f]{64})")
+_END = "<!-- text {} -->\n"  # the digest of all text before it, so that a file edited by hand is noticed
 
 
 def chart_digest(experiment: Experiment, rows: Sequence[ResultRow]) -> str:
     """Identifies what the charts show: titles, axes and every point to six digits."""
     panels = [[each.heading, each.about, _rounded(each.figure)] for each in _drawn(experiment, rows)]
-    return hashlib.sha256(json.dumps(panels, sort_keys=True).encode()).hexdigest()
+    return _sha256(json.dumps(panels, sort_keys=True))
 
 
 def digest_in(svg: str) -> str | None:
-    """The digest of the data from which a file was drawn; None if it has none."""
-    found = _DIGEST.search(svg)
-    return None if found is None else found[1]
+    """The digest of the data from which a file was drawn; None if it has none, or if its text was changed since."""
+    found, text = _DIGEST.search(svg), svg[: svg.rfind("<!--")]
+    return found[1] if found and svg == text + _END.format(_sha256(text)) else None
 
 
 def chart_svg(experiment: Experiment, rows: Sequence[ResultRow]) -> str:
@@ -55,7 +56,8 @@ def chart_svg(experiment: Experiment, rows: Sequence[ResultRow]) -> str:
         text = io.StringIO()
         about = {"Description": f"data {chart_digest(experiment, rows)}", "Date": None, "Creator": None}
         canvas.savefig(text, format="svg", metadata=about)
-    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
+    drawn = "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
+    return drawn + _END.format(_sha256(drawn))
 
 
 def _drawn(experiment: Experiment, rows: Sequence[ResultRow]) -> list[ChartPanel]:
@@ -92,6 +94,10 @@ def _draw(ax: Axes, panel: ChartPanel) -> dict[str, Any]:
     ax.set_ylabel(layout["yaxis"].get("title", {}).get("text", ""))
     ax.spines[["top", "right"]].set_visible(False)
     return names
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _rounded(value: Any) -> Any:
