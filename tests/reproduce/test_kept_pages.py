@@ -137,8 +137,8 @@ def test_blocks_are_made_from_kept_cells_and_edited_numbers_are_found(paired):
 def test_an_estimate_is_shown_until_there_are_results(paired):
     file = Path("experiments/results/tiny/estimates/one.json")
     file.parent.mkdir(parents=True)
-    file.write_text(json.dumps({"cells": 10, "seconds": 7200, "jobs": 2, "bytes": 1e9}))
-    assert kept_table("tiny/one").endswith("Estimate: 10 cells, 2.0 hours on one core, 1.0 GB of memory per process.")
+    file.write_text(json.dumps({"cells": 10, "seconds": 7200, "bytes": 1e9}))
+    assert kept_table("tiny/one").endswith("Estimate: 10 cells, 2.0 hours of one core, 1.0 GB of memory per process.")
 
 
 def test_charts_are_drawn_from_kept_cells(paired, tmp_path):

@@ -84,3 +84,13 @@ def test_cells_of_one_kind_take_the_same_time(tiny):
     cells = expand_cells(load_experiment("tiny/one"))
     kinds = {cell_kind(cell) for cell in cells}
     assert len(kinds) == 1 + 2 * 2  # Free, then methods × calibrations; not seeds, ε or clipping bounds
+    tiny.write_text(tiny.read_text().replace("seeds = [0, 1]", 'seeds = [0, 1]\nseeded = ["sharding.seed"]'))
+    assert len({cell_kind(cell) for cell in expand_cells(load_experiment("tiny/one"))}) == 5
+
+
+def test_cells_of_the_same_config_are_estimated_once(tacit, small):
+    small.write_text(
+        small.read_text().replace('"Dyn" =', '"Copy" = { algorithm = { name = "const-d2p", lr = 0.5 } }\n"Dyn" =')
+    )
+    found = json.loads(tacit(*RUN, "--estimate", "--json").out)
+    assert (found["cells"], found["finished"]) == (3, 0)

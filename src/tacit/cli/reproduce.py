@@ -95,7 +95,7 @@ def _estimate(experiment: str, as_json: bool, **how: Any) -> None:
         print_line(f"{kind['title']}: {kind['cells']} x {kind['seconds'] / kind['cells']:.1f} s{per_round}")
     print_line(f"{estimate_sentence(found)} {found['finished']} further cells are finished.")
     print_line(
-        f"With {found['jobs']} processes, divide the time by up to {found['jobs']}. Cells with the same task run "
+        f"Processes: {found['jobs']}. Cells with the same task run "
         "together, which is faster and needs up to 2 GB more per process."
     )
 

@@ -45,9 +45,8 @@ def run_cells(cells: Sequence[ExperimentCell], folder: Path, jobs: int = 1, *, k
 
 
 def unfinished_cells(cells: Sequence[ExperimentCell], folder: Path) -> list[ExperimentCell]:
-    """The cells, each config once, whose results are not in the folder."""
-    by_key = {cell.key: cell for cell in cells}
-    return [cell for key, cell in by_key.items() if not _is_saved(folder / f"{key}.json")]
+    """The cells whose results are not in the folder."""
+    return [cell for cell in cells if not _is_saved(folder / f"{cell.key}.json")]
 
 
 def _is_saved(path: Path) -> bool:

@@ -7,7 +7,7 @@ import math
 import resource
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from tacit.runs import Config, Observer, Run, UserParts, batch_relation, from_co
 from tacit.runs.resolved_config import evaluation_interval
 from tacit.version import __version__
 
-_SECONDS, _ROUNDS = 3.0, 20  # a trial ends after so much time or so many rounds, but not before its second round
+_SECONDS, _ROUNDS = 2.0, 200  # a trial ends after so much time or so many rounds, but not before its second round
 _NO_INFLUENCE = {"seed", "rounds", "evaluate_every", "privacy", "name"}  # on the time of a round
 
 
@@ -43,7 +43,10 @@ class KindEstimate:
 
 
 def estimate_cells(cells: Sequence[ExperimentCell], jobs: int = 1) -> dict[str, Any]:
-    """Measure one cell of each kind, and scale the time to all cells. Data are downloaded and loaded if needed."""
+    """Measure one cell of each kind, and scale the time to all cells. Data are downloaded and loaded if needed.
+
+    Seconds are those of one core, or, for runs on another device, of a clock on the wall.
+    """
     kinds: dict[str, list[ExperimentCell]] = {}
     for cell in cells:
         kinds.setdefault(cell_kind(cell), []).append(cell)
@@ -64,6 +67,9 @@ def cell_kind(cell: ExperimentCell) -> str:
     if isinstance(cell.config, GraphStudy):
         return json.dumps([cell.config.source.name, cell.config.learner.name, cell.config.learner.release])
     table = cell.config.model_dump(mode="json", exclude=_NO_INFLUENCE)
+    for key in cell.seeded:
+        section, _, name = key.partition(".")
+        table[section].pop(name, None)
     table["algorithm"] = {key: value for key, value in table["algorithm"].items() if not isinstance(value, float)}
     calibrated = cell.config.privacy.epsilon is not None and cell.config.privacy.calibration
     return json.dumps([table, calibrated, cell.held_out], sort_keys=True)
@@ -72,33 +78,36 @@ def cell_kind(cell: ExperimentCell) -> str:
 def estimate_sentence(estimate: Mapping[str, Any]) -> str:
     """An estimate in a sentence.
 
-    >>> estimate_sentence({"cells": 12, "seconds": 7300.0, "jobs": 2, "bytes": 1.5e9})
-    'Estimate: 12 cells, 2.0 hours on one core, 1.5 GB of memory per process.'
+    >>> estimate_sentence({"cells": 12, "seconds": 7300.0, "bytes": 1.5e9})
+    'Estimate: 12 cells, 2.0 hours of one core, 1.5 GB of memory per process.'
+    >>> estimate_sentence({"cells": 1, "seconds": 90.0, "bytes": 1.5e9})
+    'Estimate: 1 cell, 2 min of one core, 1.5 GB of memory per process.'
     """
     hours = estimate["seconds"] / 3600
     time_text = f"{hours:.1f} hours" if hours < 48 else f"{hours / 24:.1f} days"
     if hours < 1:
         time_text = f"{math.ceil(estimate['seconds'] / 60)} min" if hours > 1 / 60 else f"{estimate['seconds']:.0f} s"
     cells = f"{estimate['cells']} cell{'s' if estimate['cells'] != 1 else ''}"
-    return f"Estimate: {cells}, {time_text} on one core, {estimate['bytes'] / 1e9:.1f} GB of memory per process."
+    return f"Estimate: {cells}, {time_text} of one core, {estimate['bytes'] / 1e9:.1f} GB of memory per process."
 
 
 class _Trial(Observer):
     """Times the first rounds of a run, and then ends it."""
 
-    def __init__(self) -> None:
-        self.began = self.evaluated = time.monotonic()
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.began = self.evaluated = clock()
         self.rounds: list[float] = []
 
     def on_start(self, run: Run) -> None:
-        self.began = time.monotonic()
+        self.began = self._clock()
 
     def on_evaluation(self, run: Run, row: dict[str, Any]) -> None:
         if run.t == 0:
-            self.evaluated = time.monotonic()
+            self.evaluated = self._clock()
 
     def on_round(self, run: Run) -> None:
-        self.rounds.append(time.monotonic())
+        self.rounds.append(self._clock())
         if len(self.rounds) >= min(_ROUNDS, run.rounds) or (self.rounds[-1] > self.evaluated + _SECONDS and run.t > 1):
             raise KeyboardInterrupt
 
@@ -106,7 +115,8 @@ class _Trial(Observer):
 def _try_runs(cells: Sequence[ExperimentCell]) -> KindEstimate:
     config = cells[0].config
     assert isinstance(config, Config)
-    began, trial = time.monotonic(), _Trial()
+    clock = time.process_time if config.device == "cpu" else time.monotonic  # other programs do not count
+    began, trial = clock(), _Trial(clock)
     data = experiment_data(config.data.model_dump_json(), batch_relation(config.batch), cells[0].held_out)
     # The run has its full length, so that its noise is calibrated as in the experiment.
     run = from_config(
@@ -127,9 +137,9 @@ def _try_study(cells: Sequence[ExperimentCell]) -> KindEstimate:
     assert isinstance(first, GraphStudy)
     times = []
     for config in (first, first.model_copy(update={"seed": first.seed + 1})):
-        began = time.monotonic()
+        began = time.process_time()
         measure_study(config)
-        times.append(time.monotonic() - began)
+        times.append(time.process_time() - began)
     search = max(0.0, times[0] - times[1])
     searches = len({json.dumps(cell.config.model_dump(mode="json", exclude={"seed"})) for cell in cells})
     return KindEstimate(cells[0].title, len(cells), search, 0.0, times[1], searches * search + len(cells) * times[1])

@@ -130,7 +130,7 @@ def estimate(
 
     With `keep`, the estimate is saved beside the experiments, and pages show it until results are kept.
     """
-    cells = expand_cells(load_version(name, quick, seeds), rounds=rounds)
+    cells = list({cell.key: cell for cell in expand_cells(load_version(name, quick, seeds), rounds=rounds)}.values())
     missing = unfinished_cells(cells, cells_folder(name, out, keep))
     found = {"experiment": name, "finished": len(cells) - len(missing), **estimate_cells(missing, jobs)}
     if keep:
