@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import resource
+import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +21,8 @@ from tacit.runs import Config, Observer, Run, UserParts, batch_relation, from_co
 from tacit.runs.resolved_config import evaluation_interval
 from tacit.version import __version__
 
-_SECONDS, _ROUNDS = 2.0, 200  # a trial ends after so much time or so many rounds, but not before its second round
+_SECONDS, _ROUNDS = 2.0, 200  # a trial ends after so much time or so many rounds, but not before
+_FEWEST = 5  # rounds
 _NO_INFLUENCE = {"seed", "rounds", "evaluate_every", "privacy", "name"}  # on the time of a round
 
 
@@ -30,7 +33,7 @@ class KindEstimate:
     Attributes:
         title: The cell that was tried.
         cells: Number of cells of this kind that are not finished.
-        start, round, evaluation: Seconds of each. The start includes data, calibration and the first round.
+        start, round, evaluation: Seconds of each. The start includes data, calibration and round 1.
         seconds: Time of all these cells, one after the other.
     """
 
@@ -92,41 +95,37 @@ def estimate_sentence(estimate: Mapping[str, Any]) -> str:
 
 
 class _Trial(Observer):
-    """Times the first rounds of a run, and then ends it."""
+    """Times the first rounds of a run, of which every second one is evaluated, and then ends it."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self.began = self.evaluated = clock()
-        self.rounds: list[float] = []
-
-    def on_start(self, run: Run) -> None:
-        self.began = self._clock()
-
-    def on_evaluation(self, run: Run, row: dict[str, Any]) -> None:
-        if run.t == 0:
-            self.evaluated = self._clock()
+        self.ends = [clock()]
 
     def on_round(self, run: Run) -> None:
-        self.rounds.append(self._clock())
-        if len(self.rounds) >= min(_ROUNDS, run.rounds) or (self.rounds[-1] > self.evaluated + _SECONDS and run.t > 1):
+        self.ends.append(self._clock())
+        if run.t >= _ROUNDS or (run.t >= _FEWEST and self.ends[-1] > self.ends[1] + _SECONDS):
             raise KeyboardInterrupt
+
+    @property
+    def times(self) -> tuple[float, float, float]:
+        """Seconds of the start with the first round, of a round, and of an evaluation."""
+        first, *later = [end - begin for begin, end in itertools.pairwise(self.ends)] or [0.0]
+        evaluated, plain = later[::2], later[1::2]  # rounds 2, 4, … and 3, 5, …
+        if not plain:
+            return first, statistics.median(evaluated or [first]), 0.0
+        per_round = statistics.median(plain)
+        return first, per_round, max(0.0, statistics.median(evaluated) - per_round)
 
 
 def _try_runs(cells: Sequence[ExperimentCell]) -> KindEstimate:
     config = cells[0].config
     assert isinstance(config, Config)
-    clock = time.process_time if config.device == "cpu" else time.monotonic  # other programs do not count
-    began, trial = clock(), _Trial(clock)
+    trial = _Trial(time.process_time if config.device == "cpu" else time.monotonic)  # other programs do not count
     data = experiment_data(config.data.model_dump_json(), batch_relation(config.batch), cells[0].held_out)
     # The run has its full length, so that its noise is calibrated as in the experiment.
-    run = from_config(
-        config.model_copy(update={"evaluate_every": config.rounds}), UserParts(data=data), observers=[trial]
-    )
-    run.go()
-    ends = trial.rounds or [trial.evaluated]  # a budget may refuse the first round
-    per_round = (ends[-1] - ends[0]) / (len(ends) - 1) if len(ends) > 1 else ends[0] - trial.evaluated
-    evaluation = trial.evaluated - trial.began
-    start = trial.began - began + ends[0] - trial.evaluated
+    config = config.model_copy(update={"evaluate_every": 2})
+    from_config(config, UserParts(data=data), observers=[trial]).go()
+    start, per_round, evaluation = trial.times
     seconds = sum(start + per_round * (_rounds(cell) - 1) + evaluation * _evaluations(cell) for cell in cells)
     return KindEstimate(cells[0].title, len(cells), start, per_round, evaluation, seconds)
 
@@ -150,9 +149,10 @@ def _rounds(cell: ExperimentCell) -> int:
 
 
 def _evaluations(cell: ExperimentCell) -> int:
+    """Evaluations after the start, which has the first."""
     assert isinstance(cell.config, Config)
     every = cell.config.evaluate_every or evaluation_interval(cell.config.rounds)
-    return 1 + math.ceil(_rounds(cell) / every)
+    return math.ceil(_rounds(cell) / every)
 
 
 def _peak_memory() -> int:
