@@ -2,12 +2,13 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tacit.reproduce import estimate, load_experiment
 from tacit.reproduce.cells import expand_cells
-from tacit.reproduce.estimate import cell_kind
+from tacit.reproduce.estimate import _Trial, cell_kind
 
 RUN = ("reproduce", "tiny/one", "--jobs", "1")
 KEPT = Path("experiments/results/tiny")
@@ -61,7 +62,7 @@ def test_an_estimate_measures_and_runs_nothing_to_the_end(tacit, small):
     found = json.loads(ended.out)
     assert (found["cells"], found["finished"], len(found["kinds"])) == (3, 0, 3)
     assert found["seconds"] == pytest.approx(sum(kind["seconds"] for kind in found["kinds"]), abs=0.1)
-    assert all(kind["start"] > 0 and kind["round"] > 0 and kind["evaluation"] > 0 for kind in found["kinds"])
+    assert all(kind["start"] > 0 and kind["round"] > 0 and kind["evaluation"] >= 0 for kind in found["kinds"])
     assert found["bytes"] > 1e7
     assert not list(KEPT.glob("*.json"))
     assert json.loads((KEPT / "estimates/one.json").read_text()) == found
@@ -76,8 +77,8 @@ def test_an_estimate_grows_with_the_rounds_and_counts_only_what_is_missing(tacit
     assert estimate("tiny/one", keep=True)["cells"] == 0
     found = estimate("tiny/one", rounds=6000)
     for kind in found["kinds"]:
-        # 6,000 rounds with as many evaluations as 6 rounds: the start, the rounds after the first, two evaluations.
-        assert kind["seconds"] == pytest.approx(kind["start"] + 5999 * kind["round"] + 2 * kind["evaluation"])
+        # 6,000 rounds with as many evaluations as 6 rounds: the start, the rounds after the first, one evaluation.
+        assert kind["seconds"] == pytest.approx(kind["start"] + 5999 * kind["round"] + kind["evaluation"])
 
 
 def test_cells_of_one_kind_take_the_same_time(tiny):
@@ -89,8 +90,25 @@ def test_cells_of_one_kind_take_the_same_time(tiny):
 
 
 def test_cells_of_the_same_config_are_estimated_once(tacit, small):
-    small.write_text(
-        small.read_text().replace('"Dyn" =', '"Copy" = { algorithm = { name = "const-d2p", lr = 0.5 } }\n"Dyn" =')
-    )
+    copy = '"Copy" = { algorithm = { name = "const-d2p", lr = 0.5 } }'
+    small.write_text(small.read_text().replace('"Dyn" =', f'{copy}\n"Dyn" =', 1))
     found = json.loads(tacit(*RUN, "--estimate", "--json").out)
     assert (found["cells"], found["finished"]) == (3, 0)
+
+
+def test_rounds_and_evaluations_are_told_apart():
+    """A start of 5 s, rounds of 1 s, and evaluations of 3 s after rounds 2 and 4."""
+    times = iter([0.0, 5.0, 9.0, 10.0, 14.0, 15.0])
+    trial = _Trial(lambda: next(times))
+    for t in range(1, 5):
+        trial.on_round(SimpleNamespace(t=t))
+    with pytest.raises(KeyboardInterrupt):
+        trial.on_round(SimpleNamespace(t=5))
+    assert trial.times == (5.0, 1.0, 3.0)
+
+
+def test_a_run_of_one_round_has_an_estimate():
+    times = iter([0.0, 2.0])
+    trial = _Trial(lambda: next(times))
+    trial.on_round(SimpleNamespace(t=1))
+    assert trial.times == (2.0, 2.0, 0.0)
