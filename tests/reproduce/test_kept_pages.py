@@ -194,3 +194,9 @@ def test_equal_costs_stay_equal_in_shorter_runs():
     assert {name: cell.rounds for name, cell in found.items()} == {"LT-ADMM-DP": 2000, "PORTER": 1333, "PriSMA": 2333}
     assert {cell.config.evaluate_every for cell in found.values()} == {80, 53, 93}
     assert found["PORTER"].published_rounds == 2666
+
+
+def test_rows_that_differ_in_their_rounds_only_are_not_confused():
+    rows = kept_rows("lt-admm-dp/table1", load_experiment("lt-admm-dp/table1"))
+    found = {tuple(row.labels.values()): row.plain.mean["cost_seconds"] for row in rows}
+    assert [found["PORTER", tau] for tau in "1248"] == pytest.approx([2.1, 4.2, 8.4, 16.8])

@@ -65,17 +65,18 @@ def kept_cells(folder: Path, experiment: Experiment) -> list[list[ExperimentCell
     seeds = sorted({*experiment.seeds, *(run["config"]["seed"] for run in runs)})
     lengths = {run["config"]["rounds"] for run in runs if "rounds" in run["config"]}
     first = [cell for cell in expand_cells(experiment) if cell.seed == experiment.seeds[0]]
-    return [_longest(cell, seeds, lengths, keys) for cell in first]
+    own = {cell.key for cell in first}  # rows may differ in nothing but their rounds
+    return [_longest(cell, seeds, lengths, keys, own - {cell.key}) for cell in first]
 
 
 def _longest(
-    cell: ExperimentCell, seeds: Iterable[int], lengths: Iterable[int], keys: set[str]
+    cell: ExperimentCell, seeds: Iterable[int], lengths: Iterable[int], keys: set[str], others: set[str]
 ) -> list[ExperimentCell]:
     full = cell.full_rounds
     candidates = [cell] if full is None else [cell.with_rounds(each) for each in sorted({*lengths, full}, reverse=True)]
     for candidate in candidates:
         found = [each for seed in seeds if (each := candidate.with_seed(seed)).key in keys]
-        if found:
+        if found and candidate.key not in others:
             return found
     return [cell]
 
