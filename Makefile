@@ -57,9 +57,9 @@ chaos: setup
 mutants: setup
 	$(TEST_ENV) $(BIN)/python -m tests.mutants
 
-# Make the tables of docs/experiments from the results in experiments/results.
+# Make the tables and charts of docs/experiments, and its summary, from the results in experiments/results.
 results: setup
-	$(BIN)/python -m tacit.reproduce docs/experiments/*.md
+	$(BIN)/python -m tacit.reports.results_pages docs/experiments/*.md
 
 # Measure every row of docs/benchmarks.md and write its tables, about 25 minutes. An interrupted run continues.
 # Libraries other than Opacus are installed into environments of their own under benchmarks/.venv.

@@ -18,6 +18,7 @@ from tacit.reproduce.tuning import tuning_cells
 from tacit.runs import Config, build_algorithm, build_graph
 
 EXPERIMENTS = sorted(available_experiments())
+PAPERS = {name.partition("/")[0] for name in EXPERIMENTS}
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
@@ -186,10 +187,10 @@ def test_cell_on_digits_learns(tmp_path):
 
 def test_package_includes_every_paper():
     data_files = tomllib.loads(PROJECT.read_text())["tool"]["setuptools"]["data-files"]
-    papers = {name.partition("/")[0] for name in EXPERIMENTS}
-    results = PROJECT.parent / "experiments/results"
-    kept = {path.parent.relative_to(results).as_posix() for path in results.rglob("*.json")}
+    root = PROJECT.parent / "experiments"
+    folders = {path.parent.relative_to(PROJECT.parent).as_posix() for path in root.rglob("*.json")}
     assert data_files == {
-        **{f"share/tacit/experiments/{paper}": [f"experiments/{paper}/*.toml"] for paper in papers},
-        **{f"share/tacit/experiments/results/{name}": [f"experiments/results/{name}/*.json"] for name in kept},
+        "share/tacit/experiments": ["experiments/summary.toml"],
+        **{f"share/tacit/experiments/{name}": [f"experiments/{name}/*.toml"] for name in PAPERS},
+        **{f"share/tacit/{folder}": [f"{folder}/*.json"] for folder in folders},
     }
