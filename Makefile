@@ -57,11 +57,12 @@ chaos: setup
 mutants: setup
 	$(TEST_ENV) $(BIN)/python -m tests.mutants
 
-# Make the tables of docs/experiments from the results in experiments/results.
+# Make the tables and charts of docs/experiments, and its summary, from the results in experiments/results.
 results: setup
-	$(BIN)/python -m tacit.reproduce docs/experiments/*.md
+	$(BIN)/python -m tacit.reports.results_pages docs/experiments/*.md
 
-# Benchmarks against Opacus; other libraries are installed into environments of their own under benchmarks/.venv.
+# Measure every row of docs/benchmarks.md and write its tables, about 25 minutes. An interrupted run continues.
+# Libraries other than Opacus are installed into environments of their own under benchmarks/.venv.
 bench: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
 	$(BIN)/python -m benchmarks

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.case import Case
+from benchmarks.earlier import EARLIER, source
 
 ROOT = Path(__file__).parent.parent
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+LONG_ROUND = 2.0  # seconds; a contender with longer rounds has one warm-up round
+
+
+class NotMeasured(Exception):
+    """Something could not be measured; the message gives the reason."""
 
 
 @dataclass(frozen=True)
@@ -28,17 +38,35 @@ class Measured:
 
 class _Worker:
     def __init__(self, name: str, case: Case | None) -> None:
-        args = [name] if case is None else [name, json.dumps(asdict(case))]
-        command = [sys.executable, "-m", "benchmarks.worker", *args]
-        self._process = subprocess.Popen(command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._name, self.times = name, list[float]()
+        args = [name.removeprefix(EARLIER), *([] if case is None else [json.dumps(asdict(case))])]
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed in __exit__)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.worker", *args],
+            cwd=ROOT,
+            env=_environment(name),
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+        )
+
+    def __enter__(self) -> _Worker:
         self._read()
-        self.times: list[float] = []
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._errors.close()
 
     def _read(self) -> str:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError("a contender exited early; its error is printed above")
+            self._errors.seek(0)
+            lines = self._errors.read().strip().splitlines() or [f"exit code {self._process.wait()}"]
+            raise NotMeasured(f"{self._name} failed: {lines[-1]}")
         return line
 
     def run(self, rounds: int = 1) -> float:
@@ -47,8 +75,11 @@ class _Worker:
         self._process.stdin.flush()
         return float(self._read())
 
-    def plan(self, seconds: float) -> None:
+    def warm_up(self) -> None:
         """Choose rounds per measurement (about 20 ms) and measurements per turn (about half a second)."""
+        seconds = self.run()
+        if seconds < LONG_ROUND:
+            seconds = self.run()
         self._rounds = max(1, round(0.02 / seconds))
         self._times = max(1, round(0.5 / (seconds * self._rounds)))
 
@@ -64,14 +95,24 @@ class _Worker:
 
 
 def compete(names: Sequence[str], case: Case | None, seconds: float) -> dict[str, Measured]:
-    """Run turns for `seconds`, at least three, after two warm-up rounds."""
-    workers = [_Worker(name, case) for name in names]
-    for worker in workers:
-        worker.run()
-        worker.plan(worker.run())
-    start, turn = time.perf_counter(), 0
-    while turn < 3 or time.perf_counter() - start < seconds:
+    """Run turns for `seconds`, at least three, after the warm-up. Processes start one after the other."""
+    with ExitStack() as stack:
+        workers = [stack.enter_context(_Worker(name, case)) for name in names]
         for worker in workers:
-            worker.turn()
-        turn += 1
-    return {name: worker.end() for name, worker in zip(names, workers, strict=True)}
+            worker.warm_up()
+        start, turn = time.perf_counter(), 0
+        while turn < 3 or time.perf_counter() - start < seconds:
+            for worker in workers:
+                worker.turn()
+            turn += 1
+        return {name: worker.end() for name, worker in zip(names, workers, strict=True)}
+
+
+def _environment(name: str) -> dict[str, str]:
+    """Return the environment of a contender; a name that starts with EARLIER runs on the source of that commit."""
+    if not name.startswith(EARLIER):
+        return dict(os.environ)
+    folder = source()
+    if folder is None:
+        raise NotMeasured("the earlier source is not available: this is not a git checkout")
+    return os.environ | {"PYTHONPATH": os.pathsep.join((str(folder), os.environ.get("PYTHONPATH", "")))}

@@ -15,30 +15,39 @@ from tacit.graphs import Graph, graphs
 from tacit.tasks import Dataset, Target, models
 
 LR, BOUND, MULTIPLIER = 0.1, 1.0, 1.0
-POOL, SHARD = 20_000, 200  # all records, and records per node; shards of many nodes overlap, which does not affect time
+SHARD = 200  # records per node
+POOLS = {1: 20_000, 3: 2_000}  # records in all per number of channels; shards overlap, which does not affect time
 
 
 @dataclass(frozen=True)
 class Case:
-    """One cell of the table: n nodes train `model`, clipping per `clip`, on Poisson batches of `batch`."""
+    """One comparison: n nodes train `model`, clipping per `clip`, on Poisson batches of `batch`.
+
+    The graph is a ring, or random with `degree` neighbours per node.
+    """
 
     model: str
     n: int
     clip: Literal["record", "batch"]
     batch: int = 64
     hidden: int = 64
+    degree: int = 2
+
+    @property
+    def inputs(self) -> tuple[int, int, int]:
+        return (3, 32, 32) if self.model.startswith("resnet") else (1, 28, 28)
 
     @cached_property
     def data(self) -> Dataset:
-        generator = torch.Generator().manual_seed(0)
-        x = torch.rand(POOL, 1, 28, 28, generator=generator)
-        y = torch.randint(10, (POOL,), generator=generator)
+        generator, pool = torch.Generator().manual_seed(0), POOLS[self.inputs[0]]
+        x = torch.rand(pool, *self.inputs, generator=generator)
+        y = torch.randint(10, (pool,), generator=generator)
         return Dataset("random", x, y, x[:100], y[:100], Target.of_classes(10))
 
     @cached_property
     def shards(self) -> list[np.ndarray]:
         size = max(SHARD, 3 * self.batch)
-        return [(i * size + np.arange(size)) % POOL for i in range(self.n)]
+        return [(i * size + np.arange(size)) % POOLS[self.inputs[0]] for i in range(self.n)]
 
     @property
     def rate(self) -> float:
@@ -46,7 +55,9 @@ class Case:
 
     @cached_property
     def graph(self) -> Graph:
-        return graphs.build("ring", {"nodes": self.n})
+        if self.degree == 2:
+            return graphs.build("ring", {"nodes": self.n})
+        return graphs.build("random-regular", {"nodes": self.n, "degree": self.degree})
 
     @property
     def mixing(self) -> csr_array:
@@ -55,7 +66,7 @@ class Case:
     def module(self) -> nn.Module:
         torch.manual_seed(0)
         options = {"hidden": (self.hidden,)} if self.model == "mlp" else {}
-        return models.build(self.model, {"inputs": (1, 28, 28), "classes": 10, **options})
+        return models.build(self.model, {"inputs": self.inputs, "classes": 10, **options})
 
     def draw(self, node: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw a Poisson batch, for contenders that process one node at a time."""

@@ -1,12 +1,13 @@
 """Runs with the same task and draws, together and one by one: time per run.
 
-python -m benchmarks.cells [published] [sweep]
+python -m benchmarks.cells [dp-norm] [dp-sgd] [sweep] [--quick] [--json]
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import statistics
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -20,18 +21,39 @@ _TASK = {
     "model": {"name": "logistic", "biases": False, "weight_decay": 1e-3},
     "graph": {"name": "ring", "nodes": 6},
 }
-_METHOD = {"name": "dp-norm", "lr": 0.03, "local_steps": 10, "clip": 1.0, "smoothness": 0.5}
+_DP_NORM = {"name": "dp-norm", "lr": 0.03, "local_steps": 10, "clip": 1.0, "smoothness": 0.5}
 
 
-def published() -> list[Config]:
-    """DP-Norm's convex experiment, figure 2: six settings with one random order per round, 20 rounds of 2,000."""
+_DP_SGD = {"name": "dp-sgd", "local_steps": 10, "clip": 1.0}
+ROUNDS = 20  # of 2,000 in the published experiments
+
+
+def dp_norm() -> list[Config]:
+    """DP-Norm's convex experiment, figure 2: six settings with one random order per round."""
     batch = {"size": 2000, "sampling": "permutation", "epochs": 5}
     methods: list[dict[str, Any]] = [{"alpha": 0.2}, {"alpha": 0.0}, {"alpha": 0.2, "bound": "contraction"}]
     privacy = [{"epsilon": epsilon, "calibration": "paper", "delta": 1e-3} for epsilon in (1.0, 0.5)]
     return [
-        _config(20, 20, algorithm=_METHOD | method, batch=batch, privacy=target, **_TASK)
+        _config(ROUNDS, ROUNDS, algorithm=_DP_NORM | method, batch=batch, privacy=target, **_TASK)
         for method in methods
         for target in privacy
+    ]
+
+
+def dp_sgd() -> list[Config]:
+    """The learning rates of DP-SGD in the same experiment, figure 5, at both ε: eight settings."""
+    batch = {"size": 2000, "sampling": "without-replacement"}
+    return [
+        _config(
+            ROUNDS,
+            ROUNDS,
+            algorithm=_DP_SGD | {"lr": lr},
+            batch=batch,
+            privacy={"epsilon": epsilon, "calibration": "paper", "delta": 1e-3},
+            **_TASK,
+        )
+        for lr in (0.01, 0.03, 0.1, 0.3)
+        for epsilon in (1.0, 0.5)
     ]
 
 
@@ -50,17 +72,20 @@ def sweep() -> list[Config]:
     ]
 
 
-CASES = {"published": published, "sweep": sweep}
+CASES = {"dp-norm": dp_norm, "dp-sgd": dp_sgd, "sweep": sweep}
 
 
-def seconds_per_run(configs: Sequence[Config], repeats: int = 3) -> dict[str, float]:
+def measured(name: str, repeats: int) -> dict[str, Any]:
     """Return the median seconds per run, alone and together, without loading data and calibrating noise."""
+    configs = CASES[name]()
     data = build_data(configs[0].data, batch_relation(configs[0].batch))
-    alone, together = [], []
+    times: dict[str, list[float]] = {"alone": [], "together": []}
     for _ in range(repeats):  # in turns
-        alone.append(_time(configs, data, grouped=False))
-        together.append(_time(configs, data, grouped=True))
-    return {"alone": statistics.median(alone), "together": statistics.median(together)}
+        times["alone"].append(_time(configs, data, grouped=False))
+        times["together"].append(_time(configs, data, grouped=True))
+    rounds = configs[0].rounds
+    found = {how: {"seconds": statistics.median(each) / rounds} for how, each in times.items()}
+    return {"cells": len(configs), "rounds": rounds, "measured": found}
 
 
 def _config(rounds: int, evaluate_every: int, **sections: Any) -> Config:
@@ -82,15 +107,22 @@ def _time(configs: Sequence[Config], data: Dataset, *, grouped: bool) -> float:
     return (time.perf_counter() - began) / len(configs)
 
 
-def main(names: Sequence[str]) -> None:
+def main() -> None:
     """Print one line per case."""
-    for name in names or CASES:
-        configs = CASES[name]()
-        found = seconds_per_run(configs)
-        ratio = found["alone"] / found["together"]
-        times = f"alone {found['alone']:.2f} s, together {found['together']:.2f} s per run"
-        print(f"{name}: {len(configs)} runs, {times}: {ratio:.1f} × faster", flush=True)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cells", description=__doc__)
+    parser.add_argument("names", nargs="*", help=f"default: {' '.join(CASES)}")
+    parser.add_argument("--quick", action="store_true", help="measure once instead of three times")
+    parser.add_argument("--json", action="store_true", help="print the measurements as JSON")
+    options = parser.parse_args()
+    if unknown := [name for name in options.names if name not in CASES]:
+        parser.error(f"unknown case {', '.join(unknown)}; the cases are {', '.join(CASES)}")
+    for name in options.names or CASES:
+        found = measured(name, 1 if options.quick else 3)
+        alone, together = (found["measured"][how]["seconds"] for how in ("alone", "together"))
+        times = f"alone {1e3 * alone:.1f} ms, together {1e3 * together:.1f} ms per round of one run"
+        text = f"{name}: {found['cells']} runs, {times}: {alone / together:.1f} × faster"
+        print(json.dumps(found) if options.json else text, flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -45,7 +45,7 @@ def task_of(rows: range) -> Task:
     shards = [(i * SHARD + np.arange(SHARD)) % POOL for i in rows]
     module = models.build("logistic", {"inputs": (1, 8, 8), "classes": 10})
     data = Dataset("random", x, y, x[:100], y[:100], Target.of_classes(10))
-    return Task(Model(module), data, shards, batch=BATCH, nodes=np.array(rows))
+    return Task(Model(module), data, shards, batch=BATCH, nodes=np.array(rows), repeats=True)
 
 
 def rounds_of(graph: Graph, ranks: ProcessGroup | None) -> Callable[[], None]:

@@ -32,7 +32,7 @@ class BatchClipped(D2P):
 
 
 def tacit(case: Case) -> Step:
-    task = Task(Model(case.module()), case.data, case.shards, batch=case.batch)
+    task = Task(Model(case.module()), case.data, case.shards, batch=case.batch, repeats=True)
     network = Simulated(case.graph)
     algorithm: D2P = algorithms.build("const-d2p", {"lr": LR, "clip": BOUND, "noise_multiplier": MULTIPLIER})
     if case.clip == "batch":

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
-import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from benchmarks.peers import HERE, NotMeasured, Peer, environment
+from benchmarks.arena import NotMeasured
+from benchmarks.peers import Peer, environment, run_script
 from tacit.graph_learning import Signals, default_parameters, matrices, synthetic
 from tacit.graph_learning.problem import ClientProblem, floors, row_means
 from tacit.graph_learning.solver import solve
 
-PYGSP = Peer("pygsp2, graph_log_degree", "pygsp", "pygsp2 requests", "")
-SIZES, TIMES, MINUTES = (100, 200, 1000), 5, 10
+PYGSP = Peer("pygsp2, graph_log_degree", "pygsp", "pygsp2 requests")
+SIZES, TIMES = (100, 200, 1000), 5
 STEPS: dict[str, Callable[[int, float], float]] = {
     "default step": lambda d, b: 0.04,
     "convergent step": lambda d, b: 0.9 / (2 * b + math.sqrt(2 * (d - 1))),
@@ -37,20 +36,18 @@ def problem(d: int) -> ClientProblem:
     return ClientProblem(z, 1.0, beta, 0.0, nothing, torch.zeros_like(z[0]), floor)
 
 
-def measured() -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    for d in SIZES:
-        ours, times = problem(d), []
-        for _ in range(TIMES):
-            start = time.process_time()
-            found = solve(ours)
-            times.append(time.process_time() - start)
-        best = float(ours.objective(found.w))
-        rows.append({"d": d, "seconds": statistics.median(times), "objective": best, "theirs": []})
-        for step, gamma in STEPS.items():
-            rows[-1]["theirs"].append({"step": step, **_theirs(ours, gamma(d, 4 * ours.beta))})
-            print(d, times, rows[-1]["theirs"][-1], flush=True)
-    return rows
+def measured(d: int) -> dict[str, Any]:
+    """Solve a problem of d vertices, and let pygsp2 solve it with both steps."""
+    torch.set_num_threads(1)  # times are CPU times
+    ours, times = problem(d), []
+    for _ in range(TIMES):
+        start = time.process_time()
+        found = solve(ours)
+        times.append(time.process_time() - start)
+    best = float(ours.objective(found.w))
+    theirs = [{"step": step, **_theirs(ours, gamma(d, 4 * ours.beta))} for step, gamma in STEPS.items()]
+    version = next((each["version"] for each in theirs if "version" in each), None)
+    return {"d": d, "seconds": statistics.median(times), "objective": best, "theirs": theirs, "version": version}
 
 
 def _theirs(ours: ClientProblem, gamma: float) -> dict[str, Any]:
@@ -61,22 +58,15 @@ def _theirs(ours: ClientProblem, gamma: float) -> dict[str, Any]:
             file = Path(folder) / "problem.npz"
             given = {"a": 2 * ours.alpha, "b": 4 * ours.beta, "gamma": gamma, "iterations": 1000}
             np.savez(file, square=matrices(ours.z[0].numpy()), **given)
-            repetitions = 1 if ours.d > 500 else TIMES
-            command = [str(python), str(HERE / "pygsp.py"), str(file), str(repetitions)]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=60 * MINUTES)
-            if done.returncode:
-                raise NotMeasured("failed: " + (done.stderr.strip().splitlines() or ["?"])[-1])
+            done = run_script(python, PYGSP.script, [str(file), str(1 if ours.d > 500 else TIMES)], threads=1)
             w = torch.from_numpy(np.load(file.with_suffix(".npy")))[None]
-    except subprocess.TimeoutExpired:
-        return {"reason": f"timeout after {MINUTES} minutes"}
     except NotMeasured as reason:
         return {"reason": str(reason)}
-    seconds = statistics.median(json.loads(done.stdout.splitlines()[-1])["times"])
     reached = float(ours.objective(w.clamp(min=0))) if bool(torch.isfinite(w).all()) else None
-    return {"seconds": seconds, "objective": reached}
+    return {"seconds": statistics.median(done["times"]), "objective": reached, "version": done["version"]}
 
 
-def lines(rows: list[Mapping[str, Any]]) -> list[str]:
+def lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the lines of the table."""
     if not rows:
         return []

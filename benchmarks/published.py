@@ -1,8 +1,10 @@
-"""One round of DP-Norm's convex experiment, and of the matrix products it needs."""
+"""Rounds of the convex experiments as published: DP-Norm, DP-SGD, and the matrix products that they need."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +19,11 @@ Step = Callable[[], None]
 NODES, RECORDS, BATCH, STEPS, ROUNDS = 6, 4000, 2000, 10, 2000
 PIXELS, CLASSES = 784, 10
 FLOPS = 2 * 2 * NODES * BATCH * PIXELS * CLASSES * STEPS  # per round: forward outputs and backward gradients
+METHODS: dict[str, dict[str, Any]] = {
+    "dp-norm": {"sigma": 0.171, "smoothness": 0.5},  # noise once per round
+    "dp-sgd": {"sigma": 0.1, "lr": 0.03, "local_steps": STEPS, "clip": 1.0},  # noise in every local step
+}
+SAMPLING = {"dp-norm": "permutation", "dp-sgd": "without-replacement"}
 
 
 def records() -> torch.Tensor:
@@ -25,20 +32,17 @@ def records() -> torch.Tensor:
     return x / x.norm(dim=1, keepdim=True)
 
 
-def dp_norm() -> Step:
-    """N = 6 on a ring, B = 2,000 of 4,000 records, K = 10, every record clipped, noise once per round."""
+def published(method: str) -> Step:
+    """N = 6 on a ring, B = 2,000 of 4,000 records, K = 10, every record clipped."""
     x, y = records(), torch.arange(NODES * RECORDS) % CLASSES
     data = Dataset("random", x, y, x[:100], y[:100], Target.of_classes(CLASSES))
     torch.manual_seed(0)
     module = models.build("logistic", {"inputs": (PIXELS,), "classes": CLASSES, "biases": False})
     parts = np.split(np.arange(len(y)), NODES)
-    model = Model(module, weight_decay=1e-3)
-    task = Task(model, data, parts, batch=BATCH, sampling="permutation", epochs=STEPS * BATCH // RECORDS)
+    model, epochs = Model(module, weight_decay=1e-3), STEPS * BATCH // RECORDS
+    task = Task(model, data, parts, batch=BATCH, sampling=SAMPLING[method], epochs=epochs)
     graph = graphs.build("ring", {"nodes": NODES})
-    network, algorithm = (
-        Simulated(graph),
-        algorithms.build("dp-norm", {"sigma": 0.171, "smoothness": 0.5}).with_rounds(1_000_000),
-    )
+    network, algorithm = Simulated(graph), algorithms.build(method, METHODS[method]).with_rounds(1_000_000)
     state, t = algorithm.start(task, graph), 0
 
     def step() -> None:
@@ -61,16 +65,7 @@ def products() -> Step:
     return step
 
 
-PUBLISHED: dict[str, Callable[[], Step]] = {"dp-norm": dp_norm, "products": products}
-
-
-def sentence(seconds: dict[str, float], sgemm: float) -> str:
-    """Describe the result; `seconds` are per round, `sgemm` is in operations per second."""
-    round_, least = seconds["dp-norm"], FLOPS / sgemm
-    return (
-        f"DP-Norm's convex experiment ({NODES * STEPS * ROUNDS:,} local steps, batches of {BATCH:,} images): "
-        f"**{ROUNDS * round_:.0f} s** ({1e3 * round_:.0f} ms per round); its matrix products alone take "
-        f"{ROUNDS * seconds['products']:.0f} s here, {seconds['products'] / round_:.0%} of that, and would take "
-        f"{ROUNDS * least:.0f} s at the machine's sgemm rate, **{least / round_:.0%}**: products with only {CLASSES} "
-        "outputs do not reach it."
-    )
+PUBLISHED: dict[str, Callable[[], Step]] = {
+    **{method: partial(published, method) for method in METHODS},
+    "products": products,
+}

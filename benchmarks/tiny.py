@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -68,6 +69,5 @@ def quadratics(nodes: int) -> Step:
 
 TINY: dict[str, Callable[[], Step]] = {
     "logistic57": logistic57,
-    "quadratics100": lambda: quadratics(100),
-    "quadratics1000": lambda: quadratics(1000),
+    **{f"quadratics{nodes}": partial(quadratics, nodes) for nodes in (5, 100, 1000)},  # with 5 almost all is fixed cost
 }

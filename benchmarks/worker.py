@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -31,22 +32,24 @@ def forget_peak() -> float:
     return resident("VmRSS")
 
 
-def main() -> None:
-    name, *rest = sys.argv[1:]
-    if rest:
+def new_step(name: str, case: str | None = None) -> tuple[float, Callable[[], None]]:
+    """Return the memory before anything of the contender is built, and its function that runs one round."""
+    if case is not None:
         from benchmarks.contenders import CONTENDERS
 
-        case = Case(**json.loads(rest[0]))
-        _ = case.data, case.shards
-        base = forget_peak()
-        step = CONTENDERS[name](case)
-    else:
-        from benchmarks.limits import LIMITS
-        from benchmarks.published import PUBLISHED
-        from benchmarks.tiny import TINY
+        made = Case(**json.loads(case))
+        _ = made.data, made.shards
+        return forget_peak(), CONTENDERS[name](made)
+    from benchmarks.consensus import CONSENSUS
+    from benchmarks.limits import LIMITS
+    from benchmarks.published import PUBLISHED
+    from benchmarks.tiny import TINY
 
-        base = forget_peak()
-        step = (LIMITS | TINY | PUBLISHED)[name]()
+    return forget_peak(), (LIMITS | TINY | PUBLISHED | CONSENSUS)[name]()
+
+
+def main() -> None:
+    base, step = new_step(*sys.argv[1:])
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     print("ready", flush=True)
     for line in sys.stdin:

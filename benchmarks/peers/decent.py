@@ -4,6 +4,7 @@ import itertools
 import json
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import networkx as nx
@@ -30,4 +31,4 @@ ends = [time.process_time()]  # it uses one core; CPU time excludes other load
 DGD(step_size=0.01).run(network, ROUNDS + 1, progress_callback=lambda _: ends.append(time.process_time()))
 times = [b - a for a, b in itertools.pairwise(ends[1:])]
 peak = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
-print(json.dumps({"times": times, "memory": peak / 1024}))
+print(json.dumps({"times": times, "memory": peak / 1024, "version": version("decent-bench")}))

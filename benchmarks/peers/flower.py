@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -49,4 +50,4 @@ resources = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
 run_simulation(server, client, num_supernodes=NODES, backend_config=resources)
 status = Path("/proc/self/status").read_text()
 peak = int(status.split("VmHWM:")[1].split()[0])  # of this process; Ray's processes are not included
-print(json.dumps({"times": np.diff(ends).tolist(), "memory": peak / 1024}))
+print(json.dumps({"times": np.diff(ends).tolist(), "memory": peak / 1024, "version": version("flwr")}))

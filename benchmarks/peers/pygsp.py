@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -17,4 +18,4 @@ for _ in range(int(sys.argv[2])):
         found = graph_log_degree(square, a, b, gamma=gamma, maxiter=limit, verbose=False)
     times.append(time.process_time() - start)
 np.save(problem.with_suffix(".npy"), found[np.triu_indices(len(found), 1)])
-print(json.dumps({"times": times}))
+print(json.dumps({"times": times, "version": version("pygsp2")}))

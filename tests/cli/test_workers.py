@@ -22,7 +22,7 @@ from tests.helpers import accept_ctrl_c
 
 COMMAND = [str(Path(sys.executable).with_name("tacit")), "train", "--json"]
 LONG = [
-    *setting("rounds=300", "evaluate_every=20", "graph.nodes=5", "graph.drop_links=0.2"),
+    *setting("rounds=120", "evaluate_every=20", "graph.nodes=5", "graph.drop_links=0.2"),
     *setting("sharding={name='sizes',ratio=4.0}", "algorithm.noise_multiplier=2", *NO_TARGET[1:]),
 ]
 
@@ -46,14 +46,14 @@ def wait_for(line, errors):
 
 
 def kill_rank_1(process, errors):
-    wait_for("round 40 of 300", errors)
+    wait_for("round 20 of 120", errors)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     (pid,) = [int(pid) for pid in children if b"\0RANK=1\0" in Path(f"/proc/{pid}/environ").read_bytes()]
     os.kill(pid, signal.SIGKILL)
 
 
 def ctrl_c(process, errors):
-    wait_for("round 100 of 300", errors)
+    wait_for("round 60 of 120", errors)
     process.send_signal(signal.SIGINT)
 
 
@@ -67,8 +67,8 @@ def test_killed_interrupted_and_resumed_workers_equal_one_process(tacit, tmp_pat
     code, out, errors = run("--workers", "2", "--resume", "run", folder=tmp_path, meanwhile=ctrl_c)
     assert code == 130, errors
     stopped = json.loads(out)
-    assert 100 <= stopped["rounds"] < 300
-    assert stopped["stopped"] == f"stopped by hand after {stopped['rounds']} of 300 rounds"
+    assert 60 <= stopped["rounds"] < 120
+    assert stopped["stopped"] == f"stopped by hand after {stopped['rounds']} of 120 rounds"
     refused = tacit("train", "--resume", "run")
     assert (refused.code, refused.err) == (2, "error: run was written by 2 processes: resume it with --workers 2\n")
 
@@ -87,7 +87,7 @@ def test_killed_interrupted_and_resumed_workers_equal_one_process(tacit, tmp_pat
         ]
         pd.testing.assert_frame_equal(*tables, rtol=1e-6, atol=1e-6)
     ledgers = [list(Ledger(part / "ledger.sqlite").releases()) for part in (*parts, one)]
-    assert [len(lines) for lines in ledgers] == [300] * 3
+    assert [len(lines) for lines in ledgers] == [120] * 3
     for first, second, both in zip(*ledgers, strict=True):
         assert [*first.rates, *second.rates] == both.rates.tolist()
         assert [*first.multipliers, *second.multipliers] == both.multipliers.tolist()
@@ -112,7 +112,7 @@ def check_model(folder, whole):
 
 def check_verification(tacit, folder):
     ended = tacit("verify", "run")
-    assert (ended.code, "300 releases of 5 nodes" in ended.out) == (0, True), ended.out
+    assert (ended.code, "120 releases of 5 nodes" in ended.out) == (0, True), ended.out
     ledger = folder / "run/rank-1/ledger.sqlite"
     ledger.rename(folder / "aside")
     ended = tacit("verify", "run")

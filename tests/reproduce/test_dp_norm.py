@@ -56,7 +56,7 @@ def test_no_published_setting_is_refused():
     """Every cell with the noise of the paper's claim, at full size: μ, L, batches and shards are compatible."""
     names = [name for name in available_experiments() if name.startswith("dp-norm/")]
     all_cells = [cell for name in names for cell in expand_cells(load_experiment(name))]
-    cells = {cell.key: cell for cell in all_cells if cell.calibration == "paper"}
+    cells = {cell.key: cell for cell in all_cells if cell.calibration == "paper" and cell.seed == 0}
     assert len(cells) > 50
     (choice,) = {str(cell.config.data): cell.config.data for cell in cells.values()}.values()
     data = datasets.build(choice.name, choice.parameters)

@@ -18,6 +18,7 @@ from tacit.reproduce.tuning import tuning_cells
 from tacit.runs import Config, build_algorithm, build_graph
 
 EXPERIMENTS = sorted(available_experiments())
+PAPERS = {name.partition("/")[0] for name in EXPERIMENTS}
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
@@ -69,8 +70,18 @@ def test_tuning_on_a_users_file_keeps_neighbours_neighbours(tiny, tmp_path, opti
 @pytest.mark.parametrize(
     ("paper", "names"),
     [
-        ("dyn-d2p", ("table1", "table2", "figure2", "figure3", "figure4", "figure5")),
-        ("partpsp", ("figure2", "figure3", "figure4", "table2", "table2-resnet18", "table2-vit", "table3", "table4")),
+        ("dyn-d2p", ("table1", "table1-middle", "table2", "readings", *(f"figure{k}" for k in range(1, 6)))),
+        (
+            "partpsp",
+            (
+                "readings",
+                "table2-resnet18",
+                "table2-resnet18-middle",
+                "table2-vit",
+                *(f"figure{k}" for k in range(2, 5)),
+                *(f"table{k}" for k in range(2, 5)),
+            ),
+        ),
         ("flagship", ("fashion-mnist", "mnist", "dirichlet", "failures", "cifar10", "tables", "methods")),
         ("lt-admm-dp", ("data", "figure1", "figure1-data", "table1")),
         (
@@ -89,6 +100,8 @@ def test_tuning_on_a_users_file_keeps_neighbours_neighbours(tiny, tmp_path, opti
             (
                 "noise-in-steps",
                 "readings",
+                "tuned",
+                "figure2-resnet10-middle",
                 *(f"figure{k}" for k in range(2, 10)),
                 *(f"figure{k}-resnet10" for k in (2, 3, 7, 8, 9)),
             ),
@@ -142,7 +155,10 @@ def _paths(numbers, before=()):
 
 
 def test_partpsp_settings_are_those_of_the_paper():
-    cells = {tuple(cell.labels.values()): cell.config for cell in expand_cells(load_experiment("partpsp/table2"))}
+    experiment = load_experiment("partpsp/table2")
+    assert experiment.seeds[0] == 2024
+    first = [cell for cell in expand_cells(experiment) if cell.seed == 2024]
+    cells = {tuple(cell.labels.values()): cell.config for cell in first}
     assert len(cells) == 4 * 4 * 4
     config = cells["PEDFL (adapted)", "NoDP", "8-Out"]
     published = {"noise_rate": 0.0, "sensitivity": "real", "lr": 0.1, "decay": 0.1, "decay_rounds": [240, 540]}
@@ -156,10 +172,11 @@ def test_partpsp_settings_are_those_of_the_paper():
     }
 
 
-def test_every_method_has_the_same_number_of_tries():
-    experiment = load_experiment("dyn-d2p/table2")
-    counts = Counter(cell.labels["method"] for cell in tuning_cells(experiment))
-    assert list(counts) == list(experiment.axes["method"])
+@pytest.mark.parametrize("name", ["dyn-d2p/table2", "dp-norm/tuned"])
+def test_every_method_has_the_same_number_of_tries_for_every_epsilon(name):
+    experiment = load_experiment(name)
+    counts = Counter((cell.labels["method"], cell.labels.get("epsilon")) for cell in tuning_cells(experiment))
+    assert list(dict.fromkeys(method for method, _ in counts)) == list(experiment.axes["method"])
     assert len(set(counts.values())) == 1
 
 
@@ -186,10 +203,10 @@ def test_cell_on_digits_learns(tmp_path):
 
 def test_package_includes_every_paper():
     data_files = tomllib.loads(PROJECT.read_text())["tool"]["setuptools"]["data-files"]
-    papers = {name.partition("/")[0] for name in EXPERIMENTS}
-    results = PROJECT.parent / "experiments/results"
-    kept = {path.parent.relative_to(results).as_posix() for path in results.rglob("*.json")}
+    root = PROJECT.parent / "experiments"
+    folders = {path.parent.relative_to(PROJECT.parent).as_posix() for path in root.rglob("*.json")}
     assert data_files == {
-        **{f"share/tacit/experiments/{paper}": [f"experiments/{paper}/*.toml"] for paper in papers},
-        **{f"share/tacit/experiments/results/{name}": [f"experiments/results/{name}/*.json"] for name in kept},
+        "share/tacit/experiments": ["experiments/summary.toml"],
+        **{f"share/tacit/experiments/{name}": [f"experiments/{name}/*.toml"] for name in PAPERS},
+        **{f"share/tacit/{folder}": [f"{folder}/*.json"] for folder in folders},
     }

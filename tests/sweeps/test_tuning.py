@@ -107,8 +107,8 @@ def test_synthetic_records_need_declared_classes(tmp_path):
 def test_the_records_must_be_chosen(tacit):
     ended = tacit("tune", "--set", "rounds=2")
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith("error: set one of public (a public data set or file), synthetic")
-    with pytest.raises(TacitError, match="set one of public"):
+    assert ended.err.startswith("error: set what to tune on: a public data set or file, synthetic records")
+    with pytest.raises(TacitError, match="set what to tune on"):
         tune(Config(), out=Path("x"), synthetic=True, charge=True)
     assert not Path("x").exists()
 

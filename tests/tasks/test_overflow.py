@@ -32,9 +32,10 @@ def task_of(data, name="logistic", **options):
 @pytest.mark.parametrize("name", ["logistic", "mlp", "cnn", "relu"])
 @pytest.mark.parametrize("norm", ["l2", "l1", "smooth"])
 @pytest.mark.parametrize("extreme", EXTREMES)
-def test_an_extreme_record_moves_the_gradient_by_at_most_the_sensitivity(name, norm, extreme):
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_an_extreme_record_moves_the_gradient_by_at_most_the_sensitivity(name, norm, extreme, precision):
     clip = Clip(1.0, norm)
-    ordinary, changed = task_of(records(), name), task_of(records(extreme), name)
+    ordinary, changed = (task_of(records(each), name, precision=precision) for each in (None, extreme))
     params = ordinary.initial()
     for step in range(2):
         one, other = (task.gradient(params, step, clip).use_locally() for task in (ordinary, changed))
@@ -44,8 +45,9 @@ def test_an_extreme_record_moves_the_gradient_by_at_most_the_sensitivity(name, n
         assert np.count_nonzero(moved) <= 1
 
 
-def test_a_batch_that_overflows_counts_as_zero_with_a_clip_per_batch():
-    changed = task_of(records(3.4e38), "relu")
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_a_batch_that_overflows_counts_as_zero_with_a_clip_per_batch(precision):
+    changed = task_of(records(3.4e38), "relu", precision=precision)
     clip = Clip(1.0, per="batch")
     g = torch.stack([changed.gradient(changed.initial(), step, clip).use_locally() for step in range(2)])
     assert g.isfinite().all()

@@ -36,7 +36,7 @@ def write_experiment_page(results: ExperimentResults) -> Path:
 def render_experiment_page(results: ExperimentResults) -> str:
     """The HTML of an experiment's results."""
     experiment, rows = results.experiment, results.rows
-    panels = _PANELS[experiment.chart.kind](experiment, rows)
+    panels = chart_panels(experiment, rows)
     return render_template(
         "experiment.html",
         name=results.name,
@@ -51,6 +51,11 @@ def render_experiment_page(results: ExperimentResults) -> str:
         seeds=max((each.runs for row in rows for each in (row.paper, row.guaranteed, row.plain) if each), default=0),
         dated=f"{datetime.now(UTC):%Y-%m-%d} · Tacit {__version__}",
     )
+
+
+def chart_panels(experiment: Experiment, rows: Sequence[ResultRow]) -> list[ChartPanel]:
+    """The charts of an experiment, of the kind that its file states."""
+    return _PANELS[experiment.chart.kind](experiment, rows)
 
 
 def _metric_panels(experiment: Experiment, rows: Sequence[ResultRow]) -> list[ChartPanel]:

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from tacit.errors import unknown
-from tacit.reproduce.settings import AxisValues, Settings, expand_axis, merge_settings, select_values
+from tacit.errors import TacitError, unknown
+from tacit.reproduce.settings import AxisValues, Settings, expand_axis, merge_settings, nested_value, select_values
 from tacit.runs import ConfigSection
 from tacit.runs.metrics import Metric, metric
 
@@ -86,6 +86,10 @@ class Experiment(ConfigSection):
         adjust: Further settings for some of the cells.
         published: Published numbers of the first metric, or of all metrics in a list, nested by the labels of the
             axes in their order.
+        published_rounds: Number of rounds of the paper's runs, or such numbers nested like `published`. Tables mark
+            runs that are shorter.
+        baseline: A label of one axis, such as method = "Const-D²P". Tables show the difference of every other row to
+            the row with this label, paired by seed.
 
     >>> Experiment.model_validate({
     ...     "title": "One", "chart": {"series": "epsilon"},
@@ -105,6 +109,8 @@ class Experiment(ConfigSection):
     axes: dict[str, AxisValues] = Field(min_length=1)
     adjust: list[ConditionalSettings] = Field(default_factory=list)
     published: Settings = Field(default_factory=dict)
+    published_rounds: int | Settings | None = None
+    baseline: dict[str, str] = Field(default_factory=dict, max_length=1)
     chart: ExperimentChart
     quick: QuickVersion = QuickVersion()
     tune: TuningPlan | None = None
@@ -123,6 +129,8 @@ class Experiment(ConfigSection):
             for name, wanted in conditional.when.items():
                 for label in [wanted] if isinstance(wanted, str) else wanted:
                     self._check_axis(name, label)
+        for name, label in self.baseline.items():
+            self._check_axis(name, label)
         curves = self.chart.kind == "curves"
         for axis in (self.chart.series, None if curves else self.chart.x, self.tune.over if self.tune else None):
             if axis is not None:
@@ -141,6 +149,24 @@ class Experiment(ConfigSection):
     def table_title(self) -> str:
         """What the numbers of a table cell are, in their order."""
         return "; ".join(metric(name).table_title for name in self.metrics)
+
+    def rounds_of_paper(self, labels: Mapping[str, str]) -> int | None:
+        """The number of rounds of the paper's run with these labels; None if the experiment does not state it."""
+        found: Any = nested_value(self.published_rounds, labels.values())
+        return found if isinstance(found, int) else None
+
+    def with_seeds(self, count: int) -> Experiment:
+        """The experiment with `count` seeds: its own, and then the next integers.
+
+        >>> Experiment.model_validate({
+        ...     "title": "One", "chart": {"series": "b"}, "axes": {"b": {"1": {}}}, "seeds": [5],
+        ... }).with_seeds(3).seeds
+        [5, 6, 7]
+        """
+        if count < 1:
+            raise TacitError(f"the number of seeds must be at least 1, got {count}")
+        first = max(self.seeds) + 1
+        return self.model_copy(update={"seeds": [*self.seeds, *range(first, first + count)][:count]})
 
     def quick_version(self) -> Experiment:
         """The small version that `--quick` runs."""

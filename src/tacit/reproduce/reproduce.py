@@ -6,11 +6,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tacit.reproduce.cell_runs import run_cells
+from tacit.errors import TacitError
+from tacit.reproduce.cell_runs import run_cells, unfinished_cells
 from tacit.reproduce.cells import expand_cells
+from tacit.reproduce.estimate import estimate_cells
 from tacit.reproduce.experiment import Experiment
 from tacit.reproduce.files import load_experiment
-from tacit.reproduce.kept import kept_folder, kept_results, kept_tuning_file
+from tacit.reproduce.kept import kept_estimate_file, kept_folder, kept_results, kept_tuning_file
+from tacit.reproduce.lengths import table_note
 from tacit.reproduce.results import ResultRow, result_rows
 from tacit.reproduce.tables import csv_table, markdown_table
 from tacit.reproduce.tuning import tune_experiment
@@ -35,6 +38,11 @@ class ExperimentResults:
         """The results as a Markdown table."""
         return markdown_table(self.experiment, self.rows)
 
+    @property
+    def note(self) -> str:
+        """Seeds and lengths of the runs, in a sentence or two."""
+        return table_note(self.rows)
+
     def as_dict(self) -> dict[str, Any]:
         """The content of results.json, which `--json` prints."""
         return {
@@ -43,6 +51,7 @@ class ExperimentResults:
             "measures": self.experiment.table_title,
             "quick": self.quick,
             "seeds": self.experiment.seeds,
+            "note": self.note,
             "seconds": self.seconds,
             "rows": [asdict(row) for row in self.rows],
             "out": str(self.out),
@@ -57,6 +66,8 @@ def reproduce(
     jobs: int = 1,
     keep: bool = False,
     kept: bool = False,
+    seeds: int | None = None,
+    rounds: int | None = None,
 ) -> ExperimentResults:
     """Run an experiment and write table.md, table.csv and results.json.
 
@@ -69,20 +80,21 @@ def reproduce(
         jobs: Number of processes.
         keep: Save the cells beside the experiments, in experiments/results, and not in `out`.
         kept: Run nothing: use the results that are kept there.
+        seeds: Number of seeds; by default those of the experiment.
+        rounds: Number of rounds of the longest cells; the others are shortened or extended in proportion.
     """
-    experiment = _load(name, quick)
-    cells = expand_cells(experiment)
-    folder = out or _RUNS / f"{name}{'-quick' if quick else ''}"
+    if quick and keep:
+        raise TacitError("Results of the quick version are not kept: use rounds and seeds for a smaller experiment")
+    experiment = load_version(name, quick, seeds)
+    cells = expand_cells(experiment, rounds=rounds)
+    folder = out or _RUNS / f"{name}{'-quick' if quick else ''}{f'-{rounds}-rounds' if rounds else ''}"
     ensure_folder(folder)
-    if kept:
-        results = kept_results(name, cells)
-    else:
-        results = run_cells(cells, kept_folder(name) if keep else (out or folder.parent) / "cells", jobs)
+    results = kept_results(name, cells) if kept else run_cells(cells, cells_folder(name, out, keep), jobs, keep=keep)
     rows = result_rows(experiment, cells, results)
     seconds = round(sum(result["seconds"] for result in results.values()), 1)
     done = ExperimentResults(name, experiment, quick, rows, seconds, folder)
     heading = f"# {experiment.title}{' (quick)' if quick else ''}\n\n{experiment.about}\n\n"
-    storage.write(folder / "table.md", (heading + done.table + "\n").encode())
+    storage.write(folder / "table.md", f"{heading}{done.table}\n\n{done.note}\n".encode())
     storage.write(folder / "table.csv", csv_table(experiment, rows).encode())
     storage.write_json(folder / "results.json", done.as_dict())
     return done
@@ -96,7 +108,7 @@ def tune(
     With `keep`, all tries are saved beside the experiments too.
     """
     folder = out or _RUNS / f"{name}-tune{'-quick' if quick else ''}"
-    summary = tune_experiment(_load(name, quick), folder, jobs)
+    summary = tune_experiment(load_version(name, quick), folder, jobs)
     if keep:
         file = kept_tuning_file(name)
         ensure_folder(file.parent)
@@ -104,6 +116,37 @@ def tune(
     return summary
 
 
-def _load(name: str, quick: bool) -> Experiment:
+def estimate(
+    name: str,
+    *,
+    quick: bool = False,
+    out: Path | None = None,
+    jobs: int = 1,
+    keep: bool = False,
+    seeds: int | None = None,
+    rounds: int | None = None,
+) -> dict[str, Any]:
+    """Time and memory of what `reproduce` with the same arguments would still run, from short trials.
+
+    With `keep`, the estimate is saved beside the experiments, and pages show it until results are kept.
+    """
+    cells = list({cell.key: cell for cell in expand_cells(load_version(name, quick, seeds), rounds=rounds)}.values())
+    missing = unfinished_cells(cells, cells_folder(name, out, keep))
+    found = {"experiment": name, "finished": len(cells) - len(missing), **estimate_cells(missing, jobs)}
+    if keep:
+        file = kept_estimate_file(name)
+        ensure_folder(file.parent)
+        storage.write_json(file, found)
+    return found
+
+
+def cells_folder(name: str, out: Path | None = None, keep: bool = False) -> Path:
+    """Where the results of an experiment's cells are saved."""
+    return kept_folder(name) if keep else (out or (_RUNS / name).parent) / "cells"
+
+
+def load_version(name: str, quick: bool = False, seeds: int | None = None) -> Experiment:
+    """An experiment or its quick version, with as many seeds."""
     experiment = load_experiment(name)
-    return experiment.quick_version() if quick else experiment
+    experiment = experiment.quick_version() if quick else experiment
+    return experiment if seeds is None else experiment.with_seeds(seeds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 Settings = dict[str, Any]
@@ -26,6 +26,17 @@ def nested_setting(key: str, value: Any) -> Settings:
     for part in reversed(key.split(".")):
         value = {part: value}
     return dict(value)
+
+
+def nested_value(numbers: Any, labels: Iterable[str]) -> Any:
+    """The value under the labels, one level each. A value that is reached earlier holds for all further labels.
+
+    >>> nested_value({"A": {"1": 5}, "B": 7}, ["A", "1"]), nested_value({"A": {"1": 5}, "B": 7}, ["B", "1"])
+    (5, 7)
+    """
+    for label in labels:
+        numbers = numbers.get(label) if isinstance(numbers, Mapping) else numbers
+    return numbers
 
 
 def select_values(axes: Mapping[str, AxisValues], labels: Mapping[str, list[str]]) -> dict[str, AxisValues]:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from tacit.privacy import rounded_up
 from tacit.reproduce.experiment import Experiment
+from tacit.reproduce.lengths import uneven_columns
+from tacit.reproduce.paired import matching_row, paired_difference, summary_of
 from tacit.reproduce.results import ResultRow, SeedSummary
 from tacit.runs.metrics import metric
+
+NOT_RUN = "not run"
 
 
 def table_columns(experiment: Experiment, rows: Sequence[ResultRow]) -> list[dict[str, Any]]:
     """The table for readers: one dictionary per row, from column heading to text or None."""
-    columns = _calibrated_columns if experiment.calibrations else _plain_columns
+    columns = partial(_calibrated_columns if experiment.calibrations else _plain_columns, experiment, rows)
     more = _more_published(experiment, rows)
     first = f"published {experiment.first_metric.short_label}" if more else "published"
     return [
@@ -23,7 +28,8 @@ def table_columns(experiment: Experiment, rows: Sequence[ResultRow]) -> list[dic
             **{axis: row.labels.get(axis) for axis in experiment.axes},
             **({first: row.published} if experiment.published else {}),
             **{f"published {metric(name).short_label}": row.more_published.get(name) for name in more},
-            **columns(experiment.metrics, row),
+            **columns(row),
+            **uneven_columns(rows, row),
         }
         for row in rows
     ]
@@ -37,7 +43,7 @@ def markdown_table(experiment: Experiment, rows: Sequence[ResultRow]) -> str:
     >>> print(markdown_table(experiment, [ResultRow({"graph": "ring"}, 81.5, None, None, None)]))
     | graph | published | at claimed ε | its guaranteed ε | at guaranteed ε | its claimed ε |
     | --- | --- | --- | --- | --- | --- |
-    | ring | 81.5 | – | – | – | – |
+    | ring | 81.5 | not run | – | not run | – |
     """
     lines = table_columns(experiment, rows)
     head = list(lines[0])
@@ -100,31 +106,52 @@ def _more_published(experiment: Experiment, rows: Sequence[ResultRow]) -> list[s
     return [name for name in experiment.metrics[1:] if any(name in row.more_published for row in rows)]
 
 
-def _calibrated_columns(metrics: Sequence[str], row: ResultRow) -> dict[str, str | None]:
+def _calibrated_columns(experiment: Experiment, rows: Sequence[ResultRow], row: ResultRow) -> dict[str, str | None]:
     """Results with noise for the claimed ε, and with noise for the same ε guaranteed."""
+    paper, guaranteed = summary_of(row, "paper"), summary_of(row, "guaranteed")
     return {
-        "at claimed ε": _texts(metrics, row.paper or row.plain),
-        "its guaranteed ε": _epsilon(row.paper),
-        "at guaranteed ε": _texts(metrics, row.guaranteed or row.plain),
+        "at claimed ε": _texts(experiment, paper, "paper"),
+        **_difference(experiment, rows, row, "paper", "claimed: "),
+        "its guaranteed ε": _epsilon(paper),
+        "at guaranteed ε": _texts(experiment, guaranteed, "guaranteed"),
+        **_difference(experiment, rows, row, "guaranteed", "guaranteed: "),
         "its claimed ε": _epsilon(row.guaranteed, "claimed"),
     }
 
 
-def _plain_columns(metrics: Sequence[str], row: ResultRow) -> dict[str, str | None]:
+def _plain_columns(experiment: Experiment, rows: Sequence[ResultRow], row: ResultRow) -> dict[str, str | None]:
     """Results with the noise that the experiment sets, and the ε that it claims and guarantees."""
-    summary = row.plain
+    summary, metrics = row.plain, [metric(name) for name in experiment.metrics]
+    difference = _difference(experiment, rows, row, "plain", "")
     if summary is None:
-        return {}
+        empty = dict.fromkeys([*(each.short_label for each in metrics[1:]), *difference, "claimed ε", "guaranteed ε"])
+        return {metrics[0].short_label: NOT_RUN, **empty}
     claimed = metric("claimed").text(summary.claimed)
     return {
-        **{metric(name).short_label: summary.text(name) for name in metrics},
+        **{each.short_label: summary.text(each.name) for each in metrics},
+        **difference,
         "claimed ε": "none" if summary.claimed is None else f"{claimed} per {summary.claimed_for}",
         "guaranteed ε": _epsilon(summary) or "none",
     }
 
 
-def _texts(metrics: Sequence[str], summary: SeedSummary | None) -> str | None:
-    return None if summary is None else ", ".join(summary.text(name) for name in metrics)
+def _difference(
+    experiment: Experiment, rows: Sequence[ResultRow], row: ResultRow, calibration: str, prefix: str
+) -> dict[str, str | None]:
+    """The column of paired differences to the baseline, if the experiment has one."""
+    if not experiment.baseline:
+        return {}
+    other = matching_row(row.labels, experiment.baseline, rows)
+    ours, theirs = summary_of(row, calibration), summary_of(other, calibration)
+    found = None if other is row else paired_difference(experiment.metrics[0], ours, theirs)
+    label = next(iter(experiment.baseline.values()))
+    return {f"{prefix}minus {label}": None if found is None else found.text(experiment.first_metric)}
+
+
+def _texts(experiment: Experiment, summary: SeedSummary | None, calibration: str) -> str | None:
+    if summary is None:
+        return NOT_RUN if calibration in experiment.calibrations else None
+    return ", ".join(summary.text(name) for name in experiment.metrics)
 
 
 def _epsilon(summary: SeedSummary | None, which: str = "guaranteed") -> str | None:

@@ -97,8 +97,8 @@ def tune(
     """
     if (public is not None) + synthetic + charge != 1:
         raise TacitError(
-            "set one of public (a public data set or file), synthetic (synthetic records) and charge (the records of "
-            "the config, with every trial charged); on the command line: --public NAME, --synthetic or --charge"
+            "set what to tune on: a public data set or file, synthetic records, or the records of the config with "
+            "every trial charged: --public NAME, --synthetic or --charge (Python: public=, synthetic= or charge=)"
         )
     config, _ = apply_recipe(config)
     trials = trials if trials is not None or grid else 8

@@ -141,9 +141,9 @@ class Chain:
         return x
 
     def _first_weight(self, p: Parameters, x: Tensor) -> Tensor:
-        """Return the first layer's weights of all cells (n, I, S · O). This layout was measured to be twice as fast."""
+        """Return the first layer's weights of all cells (n, S · O, I)."""
         w = p[self._steps[0].weight]
-        return w.reshape(len(x), -1, w.shape[2]).mT.contiguous()
+        return w.reshape(len(x), -1, w.shape[2])
 
     def _forward(self, p: Parameters, first: Tensor, x: Tensor) -> Pass:
         """Return inputs and outputs of every layer, for inputs x (n, B, I); those of later ones are (n · S, B, O)."""
@@ -151,10 +151,11 @@ class Chain:
         h = x
         for step in self._steps:
             if step.weight:
-                w = first if h is x else p[step.weight].mT
-                bias = None if step.bias is None else p[step.bias].reshape(len(h), 1, -1)
-                z = torch.bmm(h, w) if bias is None else torch.baddbmm(bias, h, w)
-                z = _rows_of_cells(z, p[step.weight])
+                w = first if h is x else p[step.weight]
+                bias = None if step.bias is None else p[step.bias].reshape(len(h), -1, 1)
+                # With few outputs, weights times records was measured to be 2 to 4 times as fast as the transpose.
+                z = torch.bmm(w, h.mT) if bias is None else torch.baddbmm(bias, w, h.mT)
+                z = _records_first(z, p[step.weight])
             else:
                 z = h if flattens(step.layer) else step.layer(h)
             passed.append((step, h, z))
@@ -187,9 +188,9 @@ def _repeated(values: Tensor, cells: int) -> Tensor:
     return values if cells == 1 else values.repeat_interleave(cells, 0)
 
 
-def _rows_of_cells(z: Tensor, w: Tensor) -> Tensor:
-    """Return outputs (n, B, S · O) of the first layer as (n · S, B, O), for its weights w (n · S, O, I)."""
-    return z if len(z) == len(w) else z.mT.reshape(len(w), w.shape[1], -1).mT
+def _records_first(z: Tensor, w: Tensor) -> Tensor:
+    """Return outputs (n, S · O, B) of a layer as (n · S, B, O), for its weights w (n · S, O, I)."""
+    return z.mT.contiguous() if len(z) == len(w) else z.reshape(len(w), w.shape[1], -1).mT
 
 
 def _norms(signals: Signals, bounded: Callable[[str], bool], clip: Clip, first: Tensor | None) -> Tensor:
