@@ -47,11 +47,11 @@ wheel: setup
 
 # Long audits of every method and of the gallery of broken mechanisms, and long runs of methods. Prints the ε lower bound of each.
 audit: setup
-	$(TEST_ENV) $(BIN)/python -m pytest -m full -rA -n 2 --dist worksteal tests/audit tests/algorithms
+	$(TEST_ENV) $(BIN)/python -m pytest -m full -rA -n 2 --dist worksteal tests/audit tests/algorithms tests/reproduce
 
-# Long tests of sites: hundreds of kills, lost messages, frozen sites, malformed messages, unauthorised connections.
+# Long tests of sites and of several processes: hundreds of kills, lost messages, frozen sites, malformed messages, unauthorised connections.
 chaos: setup
-	$(TEST_ENV) $(BIN)/python -m pytest -m full -rA -n 2 --dist worksteal tests/sites
+	$(TEST_ENV) $(BIN)/python -m pytest -m full -rA -n 2 --dist worksteal tests/sites tests/cli
 
 # Privacy mistakes of one line, made one by one in copies of the tree. Each must make a test fail.
 mutants: setup

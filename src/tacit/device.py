@@ -65,9 +65,14 @@ def has_double(device: torch.device) -> bool:
 
 def l1_norms(x: Tensor) -> Tensor:
     """Return the L1 norms (n,) of the rows of x (n, d), in double precision and in main memory, for the ledger."""
+    return double_l1_norms(x).cpu()
+
+
+def double_l1_norms(x: Tensor) -> Tensor:
+    """Return the L1 norms (n,) of the rows of x (n, d), in double precision, where `as_double` computes."""
     import torch
 
-    return (x if has_double(x.device) else x.cpu()).abs().sum(1, dtype=torch.float64).cpu()
+    return (x if has_double(x.device) else x.cpu()).abs().sum(1, dtype=torch.float64)
 
 
 def as_double(x: Tensor) -> Tensor:

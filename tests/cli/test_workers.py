@@ -146,6 +146,7 @@ def test_workers_add_the_same_paired_noise_as_one_process(tacit, tmp_path):
     assert [mechanism.nodes.tolist() for mechanism in alone] == [list(range(6)), [0, 1, 2], [3, 4, 5]]
 
 
+@pytest.mark.full
 def test_extended_workers_stop_together_at_the_budget(tacit, tmp_path):
     """The noise is calibrated for 6 rounds at ε = 2, and the budget of 2.5 admits some more."""
     spend = [*QUICK, *setting("algorithm=const-d2p", "privacy.epsilon=2", "privacy.budget=2.5", "privacy.delta=1e-4")]
@@ -163,6 +164,7 @@ def test_extended_workers_stop_together_at_the_budget(tacit, tmp_path):
     assert tacit("verify", "run", "whole").code == 0
 
 
+@pytest.mark.full
 def test_values_that_are_not_finite_are_reported_once(tmp_path):
     wild = setting("algorithm=sgp", "algorithm.lr=1e38", *NO_TARGET[1:])
     code, out, errors = run("--workers", "2", *QUICK, *wild, folder=tmp_path)

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.algorithms import MixingOptions, compressors
+from tacit.algorithms import MixingOptions, Stepper, compressors
 from tacit.graphs import graphs
 from tacit.networks import Simulated
 from tacit.privacy import sampling_kinds
-from tacit.tasks import Clip
+from tacit.tasks import Clip, sum_together
 from tests.contracts.test_algorithms import ALGORITHMS, digits, graph_for, private
 from tests.contracts.test_mechanisms import MECHANISMS, bounded, example
 from tests.contracts.test_mixing_options import accepted
@@ -24,6 +24,7 @@ from tests.helpers import run_steps
 
 CPU = torch.device("cpu")
 NODES = 5
+COPIES_FOR_THE_LEDGER = dict.fromkeys(["partpsp", "pedfl", "sgpdp"], 5)  # norms that decide a sensitivity
 FOR_THE_LEDGER = {"memory", "sensitivities"}  # numbers in double precision, which are in main memory
 
 
@@ -90,8 +91,12 @@ def test_mechanisms_release_on_a_device_what_the_cpu_releases_with_the_same_word
     exact = torch.linspace(-3, 3, 3 * 700, dtype=DTYPE).view(3, 700)
     noise = SameNoise(bytes(32), reproducible=True, seed=0)
     expected = example(name).release(bounded(exact.clone(), noise=noise))
-    with on_device():
+    with on_device() as transfers:
         check_same(expected, example(name).release(bounded(exact.to(DEVICE), noise=noise)))
+        if IS_SHADOW:
+            transfers.reads.clear()
+            example(name).release(bounded(exact.to(DEVICE), noise=noise))
+            assert not transfers.reads
 
 
 @pytest.mark.parametrize("graph", ["ring", "one-peer-exponential"])
@@ -113,9 +118,57 @@ def test_the_verbs_of_a_simulation_work_on_a_device(graph):
         check_same(expected, verbs(DEVICE))
 
 
+@dataclasses.dataclass
+class Work:
+    """What a round asked for, and how often the computer waited for the device."""
+
+    clipped: int = 0
+    messages: int = 0
+    reads: int = 0
+    copies: int = 0
+
+
+def work_of_a_round(name, transfers, algorithm=None):
+    """The third round: nothing is prepared in it that later rounds use again."""
+    task = same_noise(digits(name, device=DEVICE, dtype=DTYPE))
+    network = Simulated(graph_for(name, task.n))
+    network.device = DEVICE
+    stepper = Stepper((algorithm or private(name, 3)).bind(task.without_records(gradients=False), network.graph))
+    state, work = stepper.start(task, network.graph), Work()
+
+    def counted(request):
+        work.clipped += request.point.clip is not None
+        return sum_together([request])[0]
+
+    for t in range(3):
+        if t == 2:
+            task.sum_gradients, work.messages = counted, -network.traffic.rounds
+            transfers.reads.clear()
+            transfers.to_host.clear()
+        state = stepper.step(t, state, task, network, last=t == 2)
+    work.messages += network.traffic.rounds
+    work.reads, work.copies = transfers.reads.total(), len(transfers.to_host)
+    assert max(transfers.to_host, default=0) <= 3 * NODES
+    return work
+
+
 @pytest.mark.skipif(not IS_SHADOW, reason="transfers are counted on the shadow device")
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_rounds_copy_no_value_to_main_memory(name):
+def test_a_round_reads_whether_gradients_and_messages_are_finite_and_nothing_else(name):
+    """One number per clipped gradient and one per message. Only DPPS also copies norms, for the ledger."""
     with on_device() as transfers:
-        result(name, DEVICE)
-        assert max(transfers.to_host, default=0) <= NODES  # numbers for the ledger, one per node
+        work = work_of_a_round(name, transfers)
+    assert work.messages > 0 or name == "one-shot-ridge"  # which sends in its first round only
+    assert work.reads == work.clipped + work.messages
+    assert work.copies == COPIES_FOR_THE_LEDGER.get(name, 0)
+
+
+@pytest.mark.skipif(not IS_SHADOW, reason="transfers are counted on the shadow device")
+@pytest.mark.parametrize("option", [*compressors, "mixing"])
+def test_compressors_and_mixing_options_read_no_other_numbers(option):
+    given = {"mixing": MixingOptions(**accepted("porter"))} if option == "mixing" else {"compressor": option}
+    with on_device() as transfers:
+        work = work_of_a_round("porter", transfers, private("porter", 3, **given))
+    assert work.messages > 1
+    assert work.reads == work.clipped + work.messages
+    assert work.copies == 0

@@ -9,7 +9,9 @@ from torch import nn
 from tacit.errors import TacitError
 from tacit.runs import Config, from_config
 from tacit.tasks import Clip, Model
+from tacit.tasks.clipping import vector_norms
 from tests.devices.under_test import DEVICE, DTYPE, IS_SHADOW, on_device
+from tests.helpers import digits_task
 from tests.tasks.test_gradients import CLIPS, ENGINES, MODELS, applicable, batch, build
 
 
@@ -34,6 +36,50 @@ def test_engines_compute_on_a_device(name, engine):
         with on_device():
             placed = (part.to(DEVICE) for part in data)
             check_same(expected, Model(build(name), engine=engine).gradient_sum(*placed, clip))
+
+
+@pytest.mark.parametrize(("name", "engine"), [case for case in CASES if case[0] in ("mlp", "cnn")])
+def test_padding_that_is_not_finite_has_no_influence_on_a_device(name, engine):
+    """At a node with records, and at one whose batch is empty."""
+    model = Model(build(name), engine=engine)
+    params, x, y, weight = batch(model, MODELS[name][0], 3, dtype=DTYPE)
+    weight[2] = 0
+    clips = [None, Clip(0.5)] if engine != "summed" else [None, Clip(0.5, per="batch")]
+    expected = [model.gradient_sum(params, x, y, weight, clip) for clip in clips]
+    x[weight == 0] = float("nan")
+    with on_device():
+        for clip, wanted in zip(clips, expected, strict=True):
+            placed = (part.to(DEVICE) for part in (params, x, y))
+            check_same(wanted, Model(build(name), engine=engine).gradient_sum(*placed, weight, clip))
+
+
+@pytest.mark.skipif(not IS_SHADOW, reason="transfers are counted on the shadow device")
+@pytest.mark.parametrize(("name", "engine"), [case for case in CASES if case[0] in ("logistic", "mlp", "cnn")])
+def test_a_gradient_reads_one_number_from_a_device_if_it_is_clipped_and_none_otherwise(name, engine):
+    options = {key: value for key, value in MODELS[name][1].items() if key != "hidden"}
+    norms = [norm for norm in ("l2", "l1") if engine != "summed" and applicable(engine, name, norm)]
+    for clip in (None, *(Clip(1.0, norm) for norm in norms), Clip(1.0, per="batch")):
+        with on_device() as transfers:
+            task = digits_task(3, batch=4, model=name, options=options, engine=engine, dtype=DTYPE, device=DEVICE)
+            for step in range(2):  # the first draw also tries the model
+                transfers.reads.clear()
+                transfers.to_host.clear()
+                task.gradient(task.initial(), step, clip)
+        assert not transfers.to_host
+        assert transfers.reads.total() == (clip is not None)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, DTYPE])
+@pytest.mark.parametrize("length", [3, 200])
+def test_norms_on_a_device_are_those_of_the_cpu_for_numbers_of_every_size(dtype, length):
+    sizes = torch.tensor([0.0, 1e-44, 1e-38, 1e-30, 1e-20, 1e-10, 1.0, 1e18, 1e25, 3e38, float("inf"), float("nan")])
+    sizes = torch.cat([sizes.double(), torch.tensor([1e-310, 1e-200, 1e100, 1e200, 1e300], dtype=torch.float64)])
+    g = (sizes[:, None] * torch.randn(len(sizes), length, dtype=torch.float64)).to(dtype)
+    for degree in (1, 2):
+        expected = vector_norms(g, degree)
+        with on_device():
+            found = vector_norms(g.to(DEVICE), degree).cpu()
+        torch.testing.assert_close(found, expected, rtol=1e-12 if IS_SHADOW else 1e-5, atol=0, equal_nan=True)
 
 
 def frozen_statistics():
@@ -107,3 +153,15 @@ def test_several_cells_compute_on_a_device(name, per, norm):
     expected = sums(torch.device("cpu"))
     with on_device():
         check_same(expected, sums(DEVICE))
+
+
+def test_padding_that_is_not_finite_has_no_influence_on_several_cells():
+    model = Model(build("mlp"))
+    params, x, y, weight = batch(model, MODELS["mlp"][0], 3, dtype=DTYPE)
+    weight[2] = 0
+    points, clips = torch.stack([params, -params]), [Clip(0.5), Clip(2.0)]
+    expected = model.gradient_sums(points, x, y, weight, clips)
+    x[weight == 0] = float("nan")
+    with on_device():
+        placed = (part.to(DEVICE) for part in (points, x, y))
+        check_same(expected, Model(build("mlp")).gradient_sums(*placed, weight, clips))

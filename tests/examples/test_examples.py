@@ -114,10 +114,10 @@ def test_a_charged_sweep_stays_within_the_target(example, capsys):
 
 def test_a_killed_site_resumes_and_releases_nothing_twice(example, capsys):
     pytest.importorskip("grpc")
-    result = example("five_sites", folder=Path("network"), rounds=100, kill_after=1)
+    result = example("five_sites", folder=Path("network"), rounds=40, kill_after=1)
     assert result["finished"]
     assert result["killed_in"] is not None
-    assert result["releases"] == 100
+    assert result["releases"] == 40
     assert result["privacy"]["guaranteed"] <= 3.0
     assert "site-3 is verified: True" in capsys.readouterr().out
 

@@ -30,6 +30,7 @@ def test_quick_version_has_norms_and_figures_share_their_runs(tacit):
     assert "3 of 3 cells are already finished" in again.err
 
 
+@pytest.mark.full
 def test_resnet_10_runs_in_quick_mode(tacit):
     ended = tacit("reproduce", "dp-norm/figure2-resnet10", "--quick", "--jobs", "1", "--json")
     assert ended.code == 0, ended.err

@@ -16,8 +16,8 @@ MODELS = {
     "logistic": ((1, 8, 8), {}, ["0.weight"]),
     "mlp": ((6,), {"hidden": (5, 7)}, ["0.*", "4.bias"]),
     "cnn": ((1, 8, 8), {"width": 2, "hidden": 5}, ["0.*", "7.weight"]),
-    "resnet10": ((3, 16, 16), {"width": 8}, ["stem.*", "*norm*"]),
-    "resnet18": ((1, 16, 16), {"width": 8}, ["blocks.0.*"]),
+    "resnet10": ((3, 16, 16), {"width": 4}, ["stem.*", "*norm*"]),
+    "resnet18": ((1, 16, 16), {"width": 4}, ["blocks.0.*"]),
     "vit": ((1, 8, 8), {"width": 8, "depth": 2, "heads": 2}, ["position.*", "blocks.1.*"]),
 }
 ENGINES = ["auto", "stacked", "convolutional", "ghost", "vectorised", "looped"]

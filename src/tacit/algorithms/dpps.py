@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tacit.algorithms.sensitivity import SensitivityMode
-from tacit.device import l1_norms
+from tacit.device import double_l1_norms, l1_norms
 from tacit.errors import TacitError
 from tacit.networks import Network
 from tacit.privacy import Array, Bounded, Exact, Laplace, Mechanism, Sampling, Unproven
@@ -124,9 +124,9 @@ class DPPS:
     def _next_memory(
         self, t: int, memory: tuple[Tensor, ...], e: Bounded, s: Tensor, half: Tensor, sent: Tensor, network: Network
     ) -> Tensor:
-        displacement, noise = (l1_norms(sent - before) for before in (s, half))
+        displacement, noise, size = torch.stack([double_l1_norms(v) for v in (sent - s, sent - half, sent)]).cpu()
         # Rounding may hide this much of the distance between two vectors.
-        displacement += 4 * torch.finfo(sent.dtype).eps * l1_norms(sent)
+        displacement += 4 * torch.finfo(sent.dtype).eps * size
         parts = [self.modes[0].next_memory(t, memory[0], e, displacement, noise, network)]
         with network.unmetered():
             for mode, own in zip(self.modes[1:], memory[1:], strict=True):

@@ -42,4 +42,4 @@ def sum_over_neighbours(z: Tensor, edges: Edges, n: int) -> Tensor:
 
 def degrees(edges: Edges, n: int, like: Tensor) -> Tensor:
     """Return the number of neighbours |N_i| of each hosted node (n, 1), in the dtype of `like`."""
-    return torch.bincount(edges.row, minlength=n).to(like.dtype)[:, None]
+    return like.new_zeros(n, 1).index_add_(0, edges.row, like.new_ones(len(edges.row), 1))

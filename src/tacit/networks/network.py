@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tacit.device import l1_norms
+from tacit.device import double_l1_norms
 from tacit.errors import TacitError
 from tacit.graphs import Graph
 
@@ -188,9 +188,11 @@ class Network(ABC):
 
     def _check_finite(self, t: int | None, owners: Nodes, *values: Tensor) -> None:
         """Raise an error that names the node if a value is not finite."""
+        sums = [value.sum() for value in values]
+        total = sums[0] if len(sums) == 1 else torch.stack(sums).sum()
+        if bool(torch.isfinite(total)):  # fast path; a finite sum is proof enough, and one number is read
+            return
         for value in values:
-            if bool(torch.isfinite(value.sum())):  # fast path; a finite sum is proof enough
-                continue
             bad = (~torch.isfinite(value)).reshape(len(value), -1).any(1).nonzero()
             if len(bad):
                 when = "" if t is None else f" in round {t}"
@@ -202,7 +204,7 @@ class Network(ABC):
 
 def largest_distance(x: Tensor) -> float:
     """max_ij ‖x_i − x_j‖₁ of the rows (n, d), summed in double precision because rows are long."""
-    return max(float(l1_norms(x - row).max()) for row in x)
+    return float(torch.stack([double_l1_norms(x - row).max() for row in x]).max().cpu())
 
 
 def _row_bytes(value: Tensor) -> int:

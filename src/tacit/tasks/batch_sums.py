@@ -43,7 +43,7 @@ class DrawnRecords(NamedTuple):
 
     Attributes:
         x, y: The records (n, B, …) and their targets (n, B, …).
-        weight: Their weights (n, B); 0 for padding.
+        weight: Their weights (n, B) in main memory; 0 for padding.
         masks: The keys (n, B) of their dropout masks; None: no dropout.
         copies: K. With K > 1, x (n, B, K, …) has K copies of each record.
     """
@@ -146,7 +146,7 @@ def _sum_of_finite(model: Model, point: GradientPoint, batch: DrawnRecords, node
 def _accepts_zeros(model: Model, point: GradientPoint, batch: DrawnRecords) -> bool:
     """Whether the model has a gradient for a record of zeros. If not, an error has nothing to do with records."""
     zeros, labels = torch.zeros_like(batch.x[:, :1]), torch.zeros_like(batch.y[:, :1])
-    one = point.params.new_ones(labels.shape[:2])
+    one = torch.ones_like(batch.weight[:, :1])
     try:
         model.gradient_sum(point.params, zeros, labels, one, point.clip, None, point.before, copies=batch.copies)
     except Exception:

@@ -83,7 +83,7 @@ class LossModel:
             params: The nodes' parameters (n, d).
             x: The records (n, B, …).
             y: The labels (n, B).
-            weight: The records' weights (n, B); 0 for padding.
+            weight: The records' weights (n, B), best in main memory; 0 for padding.
             clip: The bound; None: no clipping.
             out: A tensor (n, d) for the result; None: a new one.
             before: Earlier parameters (n, d). If given, ∇ℓ_b is the gradient at `params` minus that at `before`.

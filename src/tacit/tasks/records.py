@@ -96,12 +96,11 @@ class Records:
         """
         values = [torch.empty_like(point.params) for point in points]
         device = values[0].device
-        weights, keys, copy_keys = (None if k is None else k.to(device) for k in (drawn.weight, keys, copy_keys))
-        assert weights is not None
+        keys, copy_keys = (None if k is None else k.to(device) for k in (keys, copy_keys))
         for rows, x, y in self._loader.batches(drawn, distinct):
             masks = None if keys is None else keys[rows, : y.shape[1]]
             x, copies = self._copied(x, copy_keys, rows)
-            batch = DrawnRecords(x, y, weights[rows, : y.shape[1]], masks, copies)
+            batch = DrawnRecords(x, y, drawn.weight[rows, : y.shape[1]], masks, copies)
             write_sums(self._model, [point.of_nodes(rows) for point in points], batch, [out[rows] for out in values])
         if self._model.weight_decay:  # depends on no record, so it is not clipped
             for point, value in zip(points, values, strict=True):

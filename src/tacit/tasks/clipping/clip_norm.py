@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from tacit.device import as_double
+from tacit.device import as_double, has_double
 from tacit.registry import Registry
 
 _BLOCK_SIZE = 64
@@ -49,6 +49,8 @@ def vector_norms(g: Tensor, degree: Literal[1, 2]) -> Tensor:
     """
     if degree == 1:
         return as_double(g.abs().sum(-1))
+    if not g.is_cpu and has_double(g.device):
+        return _norms_on_device(g)
     norms = as_double(_root_sum_squares(g))
     small = norms < _SMALL
     if bool(small.any()):
@@ -57,6 +59,16 @@ def vector_norms(g: Tensor, degree: Literal[1, 2]) -> Tensor:
         scale = largest.clamp(min=torch.finfo(torch.float64).smallest_normal)
         norms[small] = _root_sum_squares(rows / scale) * scale.squeeze(-1)
     return norms
+
+
+def _norms_on_device(g: Tensor) -> Tensor:
+    """Return L2 norms without a choice that depends on values, for which the computer would wait for the device."""
+    norms = as_double(_root_sum_squares(g))
+    if g.dtype != torch.float64:  # in double precision, the squares of other numbers do not underflow
+        return torch.where(norms < _SMALL, torch.linalg.vector_norm(g, dim=-1, dtype=torch.float64), norms)
+    scale = torch.linalg.vector_norm(g, torch.inf, dim=-1, keepdim=True)
+    scale = scale.clamp(min=torch.finfo(torch.float64).smallest_normal)
+    return torch.where(norms < _SMALL, _root_sum_squares(g / scale) * scale.squeeze(-1), norms)
 
 
 def _root_sum_squares(g: Tensor) -> Tensor:

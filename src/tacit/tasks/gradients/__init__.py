@@ -16,7 +16,11 @@ Privacy:
     modules that are known to treat each record separately (`models/per_record.py`). `summed` needs no such property:
     a sum without a clip has no sensitivity, and a batch with a clip has sensitivity 2C.
     Every engine computes a loss other than the default one separately for each record.
-    A record with weight 0 is padding and has no influence, even if its gradient is not finite.
+    A record with weight 0 is padding and has no influence, even if its gradient is not finite. On the CPU, nodes whose
+    sum is not finite are computed again without padding. On another device, such a choice would wait for the device,
+    so copies of drawn records replace padding there (`padding.py`).
+
+Weights are in main memory, where the sizes of blocks are computed from them. Engines copy them to the device.
 """
 
 from collections.abc import Sequence
@@ -29,6 +33,7 @@ from tacit.tasks.gradients import cells, convolutional, ghost, looped, summed, v
 from tacit.tasks.gradients.averaged import AveragedObjective
 from tacit.tasks.gradients.engine_choice import Engine, EngineChoice
 from tacit.tasks.gradients.objective import FunctionObjective, ModuleObjective, Objective
+from tacit.tasks.gradients.padding import clear_empty, without_padding
 
 __all__ = ["Engine", "FunctionObjective", "Gradients", "ModuleObjective", "Objective"]
 
@@ -71,6 +76,7 @@ class Gradients:
         if copies > 1:
             self._averaged = self._averaged or Gradients(AveragedObjective(self.objective), self.engine)
             return self._averaged.sum(params, x, y, weight, clip, out, before, keys)
+        weight = weight.cpu()
         out = torch.empty_like(params) if out is None else out
         with torch.no_grad():
             record = clip if clip is not None and clip.per == "record" else None
@@ -88,13 +94,18 @@ class Gradients:
 
         Cell s has the result of `sum` with params[s] and clips[s], up to rounding.
         """
+        weight, padded = weight.cpu(), not bool(weight.all())
         out, alone = torch.empty_like(params), list(range(len(clips)))
         if self.choice.stackable(x) and weight.numel() and cells.together(clips):
             assert self.choice.chain is not None
+            on_device = padded and not params.is_cpu
+            given = without_padding(x, y, weight) if on_device else (x, y)
             with torch.no_grad():
-                self.choice.chain.gradient_sums(params, x, y, weight, cells.merged(clips, params), out)
+                self.choice.chain.gradient_sums(params, *given[:2], weight, cells.merged(clips, params), out)
                 cells.clip_batches(out, clips, self.objective.layout.bounded)
-            alone = [] if bool(weight.all()) else _not_finite(out.flatten(1))  # 0 · ∞ is NaN
+            alone = _not_finite(out.flatten(1)) if padded and not on_device else []  # 0 · ∞ is NaN
+        if not params.is_cpu:
+            clear_empty(out, weight)
         for s in alone:
             self.sum(params[s], x, y, weight, clips[s], out[s])
         return out
@@ -118,16 +129,20 @@ class Gradients:
         else:
             engine = self.choice.choose(params, x, y, clip, masked=keys is not None)
         padded = not bool(weight.all())
+        on_device = padded and not params.is_cpu
         if padded and engine == "summed" and not self.choice.separates(x):  # the module could mix padding with records
             nodes = list(range(len(params)))
         else:
-            self._run(engine, params, x, y, weight, clip, out, before, keys)
-            nodes = _not_finite(out) if padded else []  # 0 · ∞ is NaN
+            given = without_padding(x, y, weight, keys) if on_device else (x, y, keys)
+            self._run(engine, params, *given[:2], weight, clip, out, before, given[2])
+            nodes = _not_finite(out) if padded and not on_device else []  # 0 · ∞ is NaN
         for i in nodes:  # without padding
-            one, drawn = slice(i, i + 1), weight[i] != 0
-            earlier = None if before is None else before[one]
+            one, used = slice(i, i + 1), weight[i].nonzero()[:, 0]
+            earlier, drawn = None if before is None else before[one], used.to(x.device)
             bound, masks = clip and clip.for_nodes(one), None if keys is None else keys[one, drawn]
-            self._sum(params[one], x[one, drawn], y[one, drawn], weight[one, drawn], bound, out[one], earlier, masks)
+            self._sum(params[one], x[one, drawn], y[one, drawn], weight[one, used], bound, out[one], earlier, masks)
+        if on_device:
+            clear_empty(out, weight)
 
     def _run(
         self,

@@ -24,6 +24,8 @@ def slices(total: int, size: int) -> Iterator[slice]:
 def width(weight: Tensor) -> int:
     """Return the number of columns of weight (n, B) up to the last non-zero one. The others are padding.
 
+    Weights are in main memory: on a device, the computer would wait for the answer.
+
     >>> import torch
     >>> width(torch.tensor([[1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 1.0, 0.0]]))
     3

@@ -80,13 +80,13 @@ def gradient_sum(
     keys: Tensor | None = None,
 ) -> None:
     """Write Σ_b weight_b · factor_b · ∇ℓ_b into out (n, d), for images x (n, B, C, H, W)."""
-    layout = objective.layout
+    layout, placed = objective.layout, weight.to(params.device)
     out.zero_()
     for k, b in blocks(weight, _records(steps, params)):
         masks = None if keys is None else keys[k, b]
         degree = None if clip is None else clip.degree
         parts = _parts(objective, steps, params[k], x[k, b], y[k, b], degree, masks)
-        scaled = weight[k, b]
+        scaled = placed[k, b]
         if clip is not None:
             norms = [part.term.norms(clip.degree) for part in parts if layout.is_bounded(part.name)]
             joined = vector_norms(torch.stack(norms, -1), clip.degree)
@@ -94,7 +94,7 @@ def gradient_sum(
         target = layout.unflatten(out[k])
         for name, term, order in parts:
             place = order(target[name])
-            place += term.sum(scaled if layout.is_bounded(name) else weight[k, b]).view_as(place)
+            place += term.sum(scaled if layout.is_bounded(name) else placed[k, b]).view_as(place)
 
 
 def _records(steps: Chain, params: Tensor) -> int:

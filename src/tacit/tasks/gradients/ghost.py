@@ -75,20 +75,20 @@ def gradient_sum(
 
     Norms and sums come from one forward pass, so both have the same dropout masks.
     """
-    layout = objective.layout
+    layout, placed = objective.layout, weight.to(params.device)
     out.zero_()
     for i in range(len(params)):
         p, target = layout.unflatten(params[i]), layout.unflatten(out[i])
         for b in slices(width(weight[i : i + 1]), plan.records):
             records = _with_memory_format(x[i, b], plan.layout), y[i, b], None if keys is None else keys[i, b]
             terms = _terms(objective, plan.layers, p, *records)
-            scaled = weight[i, b]
+            scaled = placed[i, b]
             if clip is not None:
                 parts = [term.norms() for name, term in terms.items() if layout.is_bounded(name)]
                 norms = vector_norms(torch.stack(parts, -1), 2) if parts else torch.zeros_like(scaled)
                 scaled = clip.for_nodes(slice(i, i + 1)).scaled(scaled.unsqueeze(0), norms.unsqueeze(0)).squeeze(0)
             for name, term in terms.items():
-                c = scaled if layout.is_bounded(name) else weight[i, b]
+                c = scaled if layout.is_bounded(name) else placed[i, b]
                 target[name] += term.sum(c).view_as(target[name])
 
 

@@ -28,6 +28,15 @@ def taken(values: Tensor, index: Tensor) -> Tensor:
     return batch
 
 
+def rearranged(batch: Tensor, index: Tensor) -> Tensor:
+    """Return batch[i, index[i, b]] for a batch (n, B, …), with the known norms of its records."""
+    if batch in _ORIGINS:
+        values, data_version, positions, batch_version = _ORIGINS[batch]
+        if (values._version, batch._version) == (data_version, batch_version):
+            return taken(values, positions.gather(1, index))
+    return batch[torch.arange(len(batch), device=batch.device)[:, None], index]
+
+
 def record_norms(x: Tensor, order: Literal[1, 2], axes: int = 2) -> Tensor:
     """Return the norms of the records in x, whose first `axes` axes number them.
 

@@ -29,6 +29,7 @@ def gradient_sum(
 ) -> None:
     """Write Σ_b weight_b · factor_b · ∇ℓ_b into out (n, d); see `vectorised.gradient_sum`."""
     bounded, given = objective.layout.bounded, (x, y) if keys is None else (x, y, keys)
+    placed = weight.to(params.device)
     out.zero_()
     for i in range(len(params)):
         for b in weight[i].nonzero()[:, 0].tolist():
@@ -36,12 +37,12 @@ def gradient_sum(
             g = _gradient(objective, params[i], record)
             if before is not None:
                 g = g - _gradient(objective, before[i], record)
-            scaled = weight[i, b].view(1, 1)
+            scaled = placed[i, b].view(1, 1)
             if clip is not None:
                 norm = vector_norms(g[None, None, :bounded], clip.degree)
                 scaled = clip.for_nodes(slice(i, i + 1)).scaled(scaled, norm)
             out[i, :bounded] += scaled[0, 0] * g[:bounded]
-            out[i, bounded:] += weight[i, b] * g[bounded:]
+            out[i, bounded:] += placed[i, b] * g[bounded:]
 
 
 def _gradient(objective: Objective, params: Tensor, record: list[Tensor]) -> Tensor:

@@ -93,7 +93,7 @@ class Chain:
         `params` minus that at `before`. The model must then be one linear layer: a difference of outer products with
         the same input is the outer product with the difference of the signals.
         """
-        cells, (n, batch) = len(params), weight.shape
+        cells, (n, batch), weight = len(params), weight.shape, weight.to(params.device)
         norms = record_norms(x, clip.degree) if clip is not None and self._reads_records else None
         for k in slices(n, self._nodes(batch)):
             points = [_rows(part[:, k]) for part in (params, before) if part is not None]

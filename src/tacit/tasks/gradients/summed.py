@@ -41,16 +41,18 @@ def _together(objective: Objective, params: Tensor, given: tuple[Tensor, ...], w
     def gradient(params: Tensor, weight: Tensor, *batch: Tensor) -> Tensor:
         return _gradient(objective, losses, params, batch, weight)
 
+    placed = weight.to(params.device)
     for k, b in blocks(weight, max(RECORDS, NUMBERS // max(1, given[0][0, 0].numel()))):
-        parts = params[k], weight[k, b], *(values[k, b] for values in given)
+        parts = params[k], placed[k, b], *(values[k, b] for values in given)
         out[k] += objective.repeat("sum", gradient, *parts)
 
 
 def _one_by_one(objective: Objective, params: Tensor, given: tuple[Tensor, ...], weight: Tensor, out: Tensor) -> None:
+    placed = weight.to(params.device)
     for i in range(len(params)):
         for b in slices(width(weight[i : i + 1]), RECORDS):
             batch = [values[i, b] for values in given]
-            out[i] += _gradient(objective, objective.losses, params[i], batch, weight[i, b])
+            out[i] += _gradient(objective, objective.losses, params[i], batch, placed[i, b])
 
 
 def _gradient(

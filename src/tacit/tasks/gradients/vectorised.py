@@ -33,6 +33,7 @@ def gradient_sum(
     With `before`, ∇ℓ_b is the gradient at `params` minus that at `before`. `keys` (n, B) determine dropout masks.
     """
     layout, given = objective.layout, (x, y) if keys is None else (x, y, keys)
+    placed = weight.to(params.device)
     per_record = torch.vmap(torch.vmap(grad(objective.record), in_dims=(None, *[0] * len(given))))
     records = BYTES // (layout.d * params.element_size())
     out.zero_()
@@ -45,13 +46,13 @@ def gradient_sum(
             with _no_speed_warnings():
                 earlier = per_record(layout.unflatten(before[k]), *records_of_block)
             flat = {name: g - earlier[name].flatten(2) for name, g in flat.items()}
-        scaled = weight[k, b]
+        scaled = placed[k, b]
         if clip is not None:
             bounded = [g for name, g in flat.items() if layout.is_bounded(name)]
             norms = torch.stack([vector_norms(g, clip.degree) for g in bounded], -1)
             scaled = clip.for_nodes(k).scaled(scaled, vector_norms(norms, clip.degree))
         for name, g in flat.items():
-            c = scaled if layout.is_bounded(name) else weight[k, b]
+            c = scaled if layout.is_bounded(name) else placed[k, b]
             out[k, layout.columns[name]] += torch.bmm(c.unsqueeze(1), g).squeeze(1)
 
 
