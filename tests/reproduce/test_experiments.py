@@ -82,7 +82,13 @@ def test_tuning_on_a_users_file_keeps_neighbours_neighbours(tiny, tmp_path, opti
                 *(f"table{k}" for k in range(2, 5)),
             ),
         ),
-        ("flagship", ("fashion-mnist", "mnist", "dirichlet", "failures", "cifar10", "tables", "methods")),
+        (
+            "flagship",
+            (
+                *("fashion-mnist", "mnist", "dirichlet", "failures", "cifar10", "tables"),
+                *("methods", "table-methods"),
+            ),
+        ),
         ("lt-admm-dp", ("data", "figure1", "figure1-data", "table1")),
         (
             "ppgl",
