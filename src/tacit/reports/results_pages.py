@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tacit.reports.results_charts import chart_digest, chart_svg, digest_in
-from tacit.reproduce.page_blocks import block_names, has_results, shown_experiment, with_blocks
+from tacit.reproduce import block_names, has_results, shown_experiment, with_blocks
 
 
 def chart_file(page: Path, name: str) -> Path:

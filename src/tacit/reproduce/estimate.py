@@ -17,8 +17,7 @@ from tacit.reproduce.cell_runs import experiment_data
 from tacit.reproduce.cells import ExperimentCell
 from tacit.reproduce.graph_measurement import measure_study
 from tacit.reproduce.graph_study import GraphStudy
-from tacit.runs import Config, Observer, Run, UserParts, batch_relation, from_config
-from tacit.runs.resolved_config import evaluation_interval
+from tacit.runs import Config, Observer, Run, UserParts, batch_relation, evaluation_interval, from_config
 from tacit.version import __version__
 
 _SECONDS, _ROUNDS = 2.0, 200  # a trial ends after so much time or so many rounds, but not before

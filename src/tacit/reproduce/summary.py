@@ -19,7 +19,7 @@ from tacit.reproduce.kept import kept_estimate_file, kept_rows
 from tacit.reproduce.lengths import all_summaries, length_range
 from tacit.reproduce.paired import summary_of
 from tacit.reproduce.results import ResultRow, SeedSummary
-from tacit.reproduce.verdicts import Comparison, Labels, compare, outcome_text, rows_with, verdict
+from tacit.reproduce.verdicts import Labels, RowComparison, compare, outcome_text, rows_with, verdict
 from tacit.runs import ConfigSection
 
 _FILE = "summary.toml"
@@ -46,7 +46,7 @@ class Claim(ConfigSection):
     where: str
     claim: str
     experiment: str | None = None
-    holds: list[Comparison] = Field(default_factory=list)
+    holds: list[RowComparison] = Field(default_factory=list)
     show: Labels = Field(default_factory=dict)
     claimed: Labels = Field(default_factory=dict)
     guaranteed: Labels | None = None

@@ -16,7 +16,7 @@ Labels = dict[str, str | list[str]]
 _ERRORS = 2.0  # standard errors by which a difference over several seeds must exceed zero
 
 
-class Comparison(ConfigSection):
+class RowComparison(ConfigSection):
     """One statement about every row that has the labels `row`. Exactly one of the further keys but `metric` is set.
 
     Attributes:
@@ -51,7 +51,11 @@ class Outcome(NamedTuple):
 
 
 def compare(
-    experiment: Experiment, rows: Sequence[ResultRow], comparisons: Sequence[Comparison], only: Labels, calibration: str
+    experiment: Experiment,
+    rows: Sequence[ResultRow],
+    comparisons: Sequence[RowComparison],
+    only: Labels,
+    calibration: str,
 ) -> Outcome:
     """The outcome of the comparisons for the rows that also have the labels `only`, with the noise of a calibration."""
     found = [
@@ -71,7 +75,7 @@ def rows_with(rows: Sequence[ResultRow], labels: Mapping[str, str | list[str]]) 
             yield row
 
 
-def _applies(comparison: Comparison, row: ResultRow, rows: Sequence[ResultRow]) -> bool:
+def _applies(comparison: RowComparison, row: ResultRow, rows: Sequence[ResultRow]) -> bool:
     """Whether the row is compared with another row, or with a published number that exists."""
     other = comparison.above or comparison.below
     if other is not None:
@@ -80,7 +84,7 @@ def _applies(comparison: Comparison, row: ResultRow, rows: Sequence[ResultRow]) 
 
 
 def _holds(
-    experiment: Experiment, rows: Sequence[ResultRow], row: ResultRow, comparison: Comparison, calibration: str
+    experiment: Experiment, rows: Sequence[ResultRow], row: ResultRow, comparison: RowComparison, calibration: str
 ) -> bool | None:
     """Whether a comparison holds for a row; None if its runs are missing or differ in length."""
     name, ours = comparison.metric or experiment.metrics[0], summary_of(row, calibration)

@@ -76,7 +76,7 @@ from tacit.runs.recipes import (
     require_method,
 )
 from tacit.runs.recorded_facts import RecordedFacts
-from tacit.runs.resolved_config import resolved_config
+from tacit.runs.resolved_config import evaluation_interval, resolved_config
 from tacit.runs.run import Run
 from tacit.runs.run_facts import check_intact, code_digests, record_end, record_files, record_run_start, record_start
 from tacit.runs.run_folder import RunFolder
@@ -156,6 +156,7 @@ __all__ = [
     "covers_models",
     "default_colluders",
     "ensure_folder",
+    "evaluation_interval",
     "export_model",
     "fingerprint",
     "finite_or_none",
