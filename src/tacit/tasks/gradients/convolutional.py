@@ -17,7 +17,7 @@ from tacit.tasks.clipping import vector_norms
 from tacit.tasks.gradients.chunks import blocks
 from tacit.tasks.gradients.image_layers import IMAGE_LAYERS, Product, flattens, forward, is_supported
 from tacit.tasks.gradients.objective import ModuleObjective, Objective
-from tacit.tasks.gradients.terms import Degree, DirectTerm, GradientTerm, OuterProductTerm, outer
+from tacit.tasks.gradients.terms import Degree, DirectTerm, GradientTerm, outer
 from tacit.tasks.models.per_record import separate_losses
 from tacit.tasks.precision import copied, passes
 
@@ -137,7 +137,7 @@ def _parts(
 def _parts_of(step: Step, product: Product, degree: Degree | None) -> Iterator[Part]:
     """Yield the gradients of one layer's parameters. Sums without norms need no gradients per record."""
     a, g, order = product
-    term = OuterProductTerm(a, g) if degree is None else outer(a, g, degree)
+    term = outer(a, g, degree or 2)  # explicit gradients of a kernel are cheap to add, too: one small product per record
     yield Part(step.names["weight"], term, order)
     if "bias" in step.names:
         yield Part(step.names["bias"], DirectTerm(g.sum(1)), lambda values: values)
