@@ -86,7 +86,7 @@ def test_tuning_on_a_users_file_keeps_neighbours_neighbours(tiny, tmp_path, opti
             "flagship",
             (
                 *("fashion-mnist", "mnist", "dirichlet", "failures", "cifar10", "tables"),
-                *("methods", "table-methods"),
+                *("methods", "table-methods", "dirichlet-methods", "low-epsilon-methods", "high-epsilon-methods"),
             ),
         ),
         ("lt-admm-dp", ("data", "figure1", "figure1-data", "table1")),
