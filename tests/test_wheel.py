@@ -172,7 +172,7 @@ def test_the_installed_command_compares_in_several_processes(run, tmp_path, has_
 
 def test_the_installed_command_finds_its_files_and_names_missing_extras(run, tmp_path):
     listed = json.loads(run("tacit", "list", "--json").stdout)
-    assert len(listed["experiments"]) == len(list((ROOT / "experiments").rglob("*.toml")))
+    assert len(listed["experiments"]) == len(list((ROOT / "experiments").glob("*/*.toml")))
     schema = "from importlib.resources import files; print(files('tacit.sites').joinpath('wire.proto').read_text())"
     shown = run("python", "-c", schema, code=1)  # importing tacit.sites needs its extra
     assert 'Sites need grpc, which is not installed: pip install "tacit[sites]"' in shown.stderr
