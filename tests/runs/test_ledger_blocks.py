@@ -123,7 +123,7 @@ def test_a_killed_simulation_states_no_less_than_its_files_contain(tmp_path):
         folder = tmp_path / str(attempt)
         process = FORK_SERVER.Process(target=run_small, args=(folder,), daemon=True)
         process.start()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600  # only a process that hangs takes so long
         while not (folder / "model.pt").exists() and not (folder / "history.csv").exists():
             assert time.monotonic() < deadline
             time.sleep(0.002)

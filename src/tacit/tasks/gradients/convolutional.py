@@ -135,11 +135,9 @@ def _parts(
 
 
 def _parts_of(step: Step, product: Product, degree: Degree | None) -> Iterator[Part]:
-    """Yield the gradients of one layer's parameters. Sums without norms need no gradients per record."""
+    """Yield the gradients of one layer's parameters, of a kernel explicitly even if no norms are needed."""
     a, g, order = product
-    term = outer(
-        a, g, degree or 2
-    )  # explicit gradients of a kernel are cheap to add, too: one small product per record
+    term = outer(a, g, degree or 2)
     yield Part(step.names["weight"], term, order)
     if "bias" in step.names:
         yield Part(step.names["bias"], DirectTerm(g.sum(1)), lambda values: values)
